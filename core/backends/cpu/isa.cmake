@@ -1,0 +1,18 @@
+# The CPU backend's loops, compiled once per instruction-set level (core/backends/cpu/loops/*.cpp, namespace by
+# TD_ISA_NAMESPACE) and chosen at run time; and the backend's link libraries.
+if(TARGET tandem_cpu)
+  target_link_libraries(tandem_cpu PRIVATE DNNL::dnnl OpenMP::OpenMP_CXX)
+  file(GLOB loop_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backends/cpu/loops/*.cpp)
+  foreach(level IN ITEMS v2 v3 v4)
+    if(loop_sources)
+      add_library(tandem_cpu_${level} OBJECT ${loop_sources})
+      target_link_libraries(tandem_cpu_${level} PUBLIC tandem_tensor OpenMP::OpenMP_CXX)
+      target_compile_definitions(tandem_cpu_${level} PRIVATE TD_ISA_NAMESPACE=isa_${level} TD_ISA_LEVEL_${level}=1)
+      target_compile_options(tandem_cpu_${level} PRIVATE -march=x86-64-${level} -O3 -fno-math-errno -fno-trapping-math)
+      if(level STREQUAL v4)
+        target_compile_options(tandem_cpu_v4 PRIVATE -mprefer-vector-width=512)
+      endif()
+      target_link_libraries(tandem_cpu PUBLIC tandem_cpu_${level})
+    endif()
+  endforeach()
+endif()

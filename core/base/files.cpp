@@ -1,0 +1,180 @@
+// POSIX calls behind files.h. TANDEM_CRASH_AT=N (tests) ends the process without warning at the N-th system call of a
+// write, so that every gap between two calls can be killed in turn.
+#include "core/base/files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One step of a write: the place where a test may end the process.
+void crash_point() {
+  static const long target = [] {
+    const char* text = std::getenv("TANDEM_CRASH_AT");
+    return text != nullptr ? std::strtol(text, nullptr, 10) : 0L;
+  }();
+  static long count = 0;
+  if (target > 0 && ++count == target) _exit(137);
+}
+
+[[noreturn]] void fail_io(const fs::path& path, std::string_view what, int error) {
+  std::string hint;
+  if (error == ENOSPC || error == EDQUOT) hint = "Free some disk space; what was complete before is untouched.";
+  if (error == EACCES || error == EPERM || error == EROFS) hint = "Choose a folder that you may write to.";
+  throw Error(ErrorKind::kResource, fmt::format("[file] {}: {} failed: {}", path.string(), what, std::strerror(error)),
+              hint);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
+  int fd = -1;
+  do fd = ::open(path.c_str(), flags, mode);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+void write_all(int fd, const fs::path& path, std::span<const std::byte> bytes) {
+  std::size_t done = 0;
+  constexpr std::size_t kChunk = std::size_t{8} << 20;
+  while (done < bytes.size()) {
+    crash_point();
+    const ssize_t n = ::write(fd, bytes.data() + done, std::min(kChunk, bytes.size() - done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_io(path, "write", n == 0 ? ENOSPC : errno);
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+void verify_content(const fs::path& path, std::span<const std::byte> bytes) {
+  const Descriptor fd(open_retrying(path, O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) fail_io(path, "open for verification", errno);
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  std::size_t done = 0;
+  while (true) {
+    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_io(path, "read for verification", errno);
+    if (n == 0) break;
+    const auto count = static_cast<std::size_t>(n);
+    if (done + count > bytes.size() || std::memcmp(buffer.data(), bytes.data() + done, count) != 0)
+      fail(ErrorKind::kResource, "[file] {}: the bytes read back differ from those written at offset {}", path.string(), done);
+    done += count;
+  }
+  if (done != bytes.size())
+    fail(ErrorKind::kResource, "[file] {}: {} bytes read back, {} written", path.string(), done, bytes.size());
+}
+
+void sync_folder(const fs::path& folder) {
+  const Descriptor fd(open_retrying(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) fail_io(folder, "open of the folder", errno);
+  crash_point();
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_io(folder, "fsync of the folder", errno);
+}
+
+void write_and_rename(const fs::path& path, const fs::path& temporary, std::span<const std::byte> bytes, bool verify) {
+  crash_point();
+  {
+    const Descriptor fd(open_retrying(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (fd.get() < 0) fail_io(temporary, "create", errno);
+    write_all(fd.get(), temporary, bytes);
+    crash_point();
+    if (::fsync(fd.get()) != 0) fail_io(temporary, "fsync", errno);
+  }
+  if (verify) verify_content(temporary, bytes);
+  crash_point();
+  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "rename", errno);
+}
+
+}  // namespace
+
+void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes, bool verify) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path temporary = folder / fmt::format(".tmp-{}-{}", ::getpid(), path.filename().string());
+  try {
+    write_and_rename(path, temporary, bytes, verify);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder(folder);
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status))
+    fail(ErrorKind::kUsage, "[file] {}: no such file", path.string());
+  if (fs::is_directory(status)) fail(ErrorKind::kUsage, "[file] {}: is a folder, expected a file", path.string());
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) fail(ErrorKind::kResource, "[file] {}: cannot be opened: {}", path.string(), std::strerror(errno));
+  std::string text;
+  std::string buffer(65536, '\0');
+  while (stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || stream.gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
+    if (static_cast<std::int64_t>(text.size()) > max_bytes)
+      fail(ErrorKind::kUsage, "[file] {}: longer than {} bytes", path.string(), max_bytes);
+  }
+  return text;
+}
+
+std::int64_t free_disk_bytes(const fs::path& folder) {
+  struct statvfs info {};
+  if (::statvfs(folder.c_str(), &info) != 0) fail_io(folder, "statvfs", errno);
+  return static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
+}
+
+FileLock::FileLock(const fs::path& path) {
+  descriptor_ = open_retrying(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_io(path, "open", errno);
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    char holder[32] = {};
+    const ssize_t n = ::read(descriptor_, holder, sizeof(holder) - 1);
+    ::close(descriptor_);
+    descriptor_ = -1;
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[run] {}: another process ({}) is using this run folder", path.parent_path().string(),
+                            n > 0 ? std::string("pid ") + holder : std::string("pid unknown")),
+                "Wait for it, or choose another --run-dir.");
+  }
+  const std::string pid = std::to_string(::getpid());
+  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, pid.data(), pid.size(), 0) < 0)
+    fail_io(path, "write of the pid", errno);
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace tandem

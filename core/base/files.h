@@ -1,0 +1,37 @@
+// Files written whole or not at all, and read with a size limit. Every write of a run's state goes through here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// Writes `path` atomically: temporary file in the same folder, fsync, rename, fsync of the folder. An existing file is
+// replaced only by a complete one. With `verify` the temporary file is read back and compared before the rename.
+// Throws Error{kResource} with the system's reason; the temporary file is removed then.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes, bool verify = false);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+// Whole content of `path`; Error{kUsage} if missing, unreadable or longer than `max_bytes`.
+std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
+
+// Bytes free for this user on the file system of `folder`.
+std::int64_t free_disk_bytes(const std::filesystem::path& folder);
+
+// An exclusive advisory lock (flock) held until destruction or death of the process.
+class FileLock {
+ public:
+  // Throws Error{kUsage} naming the holder's pid if another process holds `path`.
+  explicit FileLock(const std::filesystem::path& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace tandem

@@ -1,0 +1,55 @@
+// The logger behind log.h: spdlog, included here only (its headers are slow to compile).
+#include "core/base/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+#include "core/base/error.h"
+
+namespace tandem {
+namespace {
+
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    sink->set_pattern("%v");
+    auto made = std::make_shared<spdlog::logger>("tandem", sink);
+    made->flush_on(spdlog::level::info);
+    return made;
+  }();
+  return *instance;
+}
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kInfo: return spdlog::level::info;
+    case LogLevel::kWarning: return spdlog::level::warn;
+    case LogLevel::kError: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
+
+void add_log_file(const std::filesystem::path& path) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), false);
+    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+    logger().sinks().push_back(sink);
+  } catch (const spdlog::spdlog_ex& e) {
+    throw Error(ErrorKind::kResource, fmt::format("[log] {}: cannot be opened: {}", path.string(), e.what()));
+  }
+}
+
+void write_log(LogLevel level, std::string_view message) {
+  const char* prefix = level == LogLevel::kWarning ? "warning: " : level == LogLevel::kError ? "error: " : "";
+  logger().log(to_spdlog(level), "{}{}", prefix, message);
+}
+
+}  // namespace tandem
