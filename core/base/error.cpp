@@ -5,16 +5,24 @@ namespace tandem {
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kInternal: return 1;
+    case ErrorKind::kInternal:
+      return 1;
     case ErrorKind::kUsage:
     case ErrorKind::kConfig:
-    case ErrorKind::kShape: return 2;
-    case ErrorKind::kData: return 3;
-    case ErrorKind::kCheckpoint: return 4;
-    case ErrorKind::kNumeric: return 5;
-    case ErrorKind::kResource: return 6;
-    case ErrorKind::kDevice: return 7;
-    case ErrorKind::kStopped: return 75;
+    case ErrorKind::kShape:
+      return 2;
+    case ErrorKind::kData:
+      return 3;
+    case ErrorKind::kCheckpoint:
+      return 4;
+    case ErrorKind::kNumeric:
+      return 5;
+    case ErrorKind::kResource:
+      return 6;
+    case ErrorKind::kDevice:
+      return 7;
+    case ErrorKind::kStopped:
+      return 75;
   }
   return 1;
 }

@@ -1,5 +1,6 @@
-// The one exception type of Tandem and the exit code of each kind. Nothing else throws across a public boundary.
-// Text: `[where] what: got ..., expected ...` + module path + `What to do.`; applications print what() and no trace.
+// The one exception type of Tandem and the exit code of each kind. Nothing else throws across a public
+// boundary. Text: `[where] what: got ..., expected ...` + module path + `What to do.`; applications print
+// what() and no trace.
 #pragma once
 
 #include <fmt/core.h>
@@ -30,8 +31,8 @@ int exit_code(ErrorKind kind);
 
 class Error : public std::exception {
  public:
-  // `text`: "[where] what: got ..., expected ..." without a final full stop. `hint`: what to do, a whole sentence
-  // (may be empty).
+  // `text`: "[where] what: got ..., expected ..." without a final full stop. `hint`: what to do, a whole
+  // sentence (may be empty).
   Error(ErrorKind kind, std::string text, std::string hint = "");
 
   ErrorKind kind() const { return kind_; }

@@ -1,5 +1,5 @@
-// POSIX calls behind files.h. TANDEM_CRASH_AT=N (tests) ends the process without warning at the N-th system call of a
-// write, so that every gap between two calls can be killed in turn.
+// POSIX calls behind files.h. TANDEM_CRASH_AT=N (tests) ends the process without warning at the N-th system
+// call of a write, so that every gap between two calls can be killed in turn.
 #include "core/base/files.h"
 
 #include <fcntl.h>
@@ -34,10 +34,11 @@ void crash_point() {
 
 [[noreturn]] void fail_io(const fs::path& path, std::string_view what, int error) {
   std::string hint;
-  if (error == ENOSPC || error == EDQUOT) hint = "Free some disk space; what was complete before is untouched.";
+  if (error == ENOSPC || error == EDQUOT)
+    hint = "Free some disk space; what was complete before is untouched.";
   if (error == EACCES || error == EPERM || error == EROFS) hint = "Choose a folder that you may write to.";
-  throw Error(ErrorKind::kResource, fmt::format("[file] {}: {} failed: {}", path.string(), what, std::strerror(error)),
-              hint);
+  throw Error(ErrorKind::kResource,
+              fmt::format("[file] {}: {} failed: {}", path.string(), what, std::strerror(error)), hint);
 }
 
 class Descriptor {
@@ -85,11 +86,13 @@ void verify_content(const fs::path& path, std::span<const std::byte> bytes) {
     if (n == 0) break;
     const auto count = static_cast<std::size_t>(n);
     if (done + count > bytes.size() || std::memcmp(buffer.data(), bytes.data() + done, count) != 0)
-      fail(ErrorKind::kResource, "[file] {}: the bytes read back differ from those written at offset {}", path.string(), done);
+      fail(ErrorKind::kResource, "[file] {}: the bytes read back differ from those written at offset {}",
+           path.string(), done);
     done += count;
   }
   if (done != bytes.size())
-    fail(ErrorKind::kResource, "[file] {}: {} bytes read back, {} written", path.string(), done, bytes.size());
+    fail(ErrorKind::kResource, "[file] {}: {} bytes read back, {} written", path.string(), done,
+         bytes.size());
 }
 
 void sync_folder(const fs::path& folder) {
@@ -99,7 +102,8 @@ void sync_folder(const fs::path& folder) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_io(folder, "fsync of the folder", errno);
 }
 
-void write_and_rename(const fs::path& path, const fs::path& temporary, std::span<const std::byte> bytes, bool verify) {
+void write_and_rename(const fs::path& path, const fs::path& temporary, std::span<const std::byte> bytes,
+                      bool verify) {
   crash_point();
   {
     const Descriptor fd(open_retrying(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
@@ -134,11 +138,12 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status))
-    fail(ErrorKind::kUsage, "[file] {}: no such file", path.string());
-  if (fs::is_directory(status)) fail(ErrorKind::kUsage, "[file] {}: is a folder, expected a file", path.string());
+  if (!fs::exists(status)) fail(ErrorKind::kUsage, "[file] {}: no such file", path.string());
+  if (fs::is_directory(status))
+    fail(ErrorKind::kUsage, "[file] {}: is a folder, expected a file", path.string());
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) fail(ErrorKind::kResource, "[file] {}: cannot be opened: {}", path.string(), std::strerror(errno));
+  if (!stream)
+    fail(ErrorKind::kResource, "[file] {}: cannot be opened: {}", path.string(), std::strerror(errno));
   std::string text;
   std::string buffer(65536, '\0');
   while (stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || stream.gcount() > 0) {
@@ -163,10 +168,11 @@ FileLock::FileLock(const fs::path& path) {
     const ssize_t n = ::read(descriptor_, holder, sizeof(holder) - 1);
     ::close(descriptor_);
     descriptor_ = -1;
-    throw Error(ErrorKind::kUsage,
-                fmt::format("[run] {}: another process ({}) is using this run folder", path.parent_path().string(),
-                            n > 0 ? std::string("pid ") + holder : std::string("pid unknown")),
-                "Wait for it, or choose another --run-dir.");
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("[run] {}: another process ({}) is using this run folder", path.parent_path().string(),
+                    n > 0 ? std::string("pid ") + holder : std::string("pid unknown")),
+        "Wait for it, or choose another --run-dir.");
   }
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, pid.data(), pid.size(), 0) < 0)

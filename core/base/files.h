@@ -1,4 +1,5 @@
-// Files written whole or not at all, and read with a size limit. Every write of a run's state goes through here.
+// Files written whole or not at all, and read with a size limit. Every write of a run's state goes through
+// here.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,12 @@
 
 namespace tandem {
 
-// Writes `path` atomically: temporary file in the same folder, fsync, rename, fsync of the folder. An existing file is
-// replaced only by a complete one. With `verify` the temporary file is read back and compared before the rename.
-// Throws Error{kResource} with the system's reason; the temporary file is removed then.
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes, bool verify = false);
+// Writes `path` atomically: temporary file in the same folder, fsync, rename, fsync of the folder. An
+// existing file is replaced only by a complete one. With `verify` the temporary file is read back and
+// compared before the rename. Throws Error{kResource} with the system's reason; the temporary file is removed
+// then.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                           bool verify = false);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 // Whole content of `path`; Error{kUsage} if missing, unreadable or longer than `max_bytes`.

@@ -1,5 +1,6 @@
-// FP16 and BF16 as storage types: 16 bits and exact conversions (round to nearest, ties to even). No arithmetic lives
-// here: every computation is done in float or double (core/kernels), the loops of a backend convert.
+// FP16 and BF16 as storage types: 16 bits and exact conversions (round to nearest, ties to even). No
+// arithmetic lives here: every computation is done in float or double (core/kernels), the loops of a backend
+// convert.
 #pragma once
 
 #include <bit>

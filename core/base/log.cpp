@@ -3,6 +3,7 @@
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
@@ -25,10 +26,14 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -40,7 +45,8 @@ void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
 void add_log_file(const std::filesystem::path& path) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), false);
-    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+    sink->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+                                                                   spdlog::pattern_time_type::utc));
     logger().sinks().push_back(sink);
   } catch (const spdlog::spdlog_ex& e) {
     throw Error(ErrorKind::kResource, fmt::format("[log] {}: cannot be opened: {}", path.string(), e.what()));

@@ -1,4 +1,5 @@
-// Messages for people: to stderr and, once a run folder exists, to its log.txt. Machine-readable output goes elsewhere.
+// Messages for people: to stderr and, once a run folder exists, to its log.txt. Machine-readable output goes
+// elsewhere.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,7 +13,8 @@ namespace tandem {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 void set_log_level(LogLevel level);
-// Appends every later message, with a UTC time stamp, to `path`; throws Error{kResource} if it cannot be opened.
+// Appends every later message, with a UTC time stamp, to `path`; throws Error{kResource} if it cannot be
+// opened.
 void add_log_file(const std::filesystem::path& path);
 void write_log(LogLevel level, std::string_view message);
 

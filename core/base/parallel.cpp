@@ -51,7 +51,8 @@ int usable_cores() {
 }
 
 void set_compute_threads(int threads) {
-  if (threads < 0) fail(ErrorKind::kUsage, "[threads] got {}, expected 0 (auto) or a positive number", threads);
+  if (threads < 0)
+    fail(ErrorKind::kUsage, "[threads] got {}, expected 0 (auto) or a positive number", threads);
   g_threads = threads == 0 ? usable_cores() : threads;
   omp_set_dynamic(0);
   omp_set_num_threads(g_threads);
@@ -62,7 +63,8 @@ int compute_threads() {
   return g_threads;
 }
 
-void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body) {
+void parallel_for(std::int64_t n, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (n <= 0) return;
   const std::int64_t units = (n + grain - 1) / grain;
   const int threads = static_cast<int>(std::min<std::int64_t>(compute_threads(), units));

@@ -20,9 +20,10 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 2> key, std::a
   return c;
 }
 
-// The four counter words are: block index, low and high sample bits mixed with the epoch's high bits, epoch. The
-// purpose goes into the key, so that two purposes never share a counter space.
-RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t epoch, std::uint64_t sample)
+// The four counter words are: block index, low and high sample bits mixed with the epoch's high bits, epoch.
+// The purpose goes into the key, so that two purposes never share a counter space.
+RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t epoch,
+                           std::uint64_t sample)
     : key_{static_cast<std::uint32_t>(seed),
            static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) * 0x9E3779B1u)},
       counter_{0, static_cast<std::uint32_t>(sample),

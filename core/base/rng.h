@@ -7,12 +7,12 @@
 
 namespace tandem {
 
-// What a random number is for; streams of different purposes never overlap. The values are part of the file format of
-// a run (they decide the bits of a resumed run): append, never renumber.
+// What a random number is for; streams of different purposes never overlap. The values are part of the file
+// format of a run (they decide the bits of a resumed run): append, never renumber.
 enum class RandomPurpose : std::uint32_t {
-  kWeights = 1,   // initialisation; sample = index of the parameter
-  kShuffle = 2,   // order of an epoch
-  kPatch = 3,     // patch position and forced foreground
+  kWeights = 1,  // initialisation; sample = index of the parameter
+  kShuffle = 2,  // order of an epoch
+  kPatch = 3,    // patch position and forced foreground
   kMirror = 4,
   kNoise = 5,
   kBrightness = 6,
@@ -20,8 +20,10 @@ enum class RandomPurpose : std::uint32_t {
   kDropout = 8,
 };
 
-// One Philox4x32-10 block. Known answer: key {0,0}, counter {0,0,0,0} -> {6627e8d5, e169c58d, bc57ac4c, 9b00dbd8}.
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 2> key, std::array<std::uint32_t, 4> counter);
+// One Philox4x32-10 block. Known answer: key {0,0}, counter {0,0,0,0} -> {6627e8d5, e169c58d, bc57ac4c,
+// 9b00dbd8}.
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 2> key,
+                                        std::array<std::uint32_t, 4> counter);
 
 // A stream of draws for one (seed, purpose, epoch, sample). Cheap to make; copy it to replay.
 class RandomStream {
@@ -41,8 +43,8 @@ class RandomStream {
   int used_ = 4;
 };
 
-// Position `i` of a pseudo-random permutation of 0..n-1 keyed by (seed, epoch): a Feistel walk, O(1) memory, so a
-// resumed epoch needs no replay. 0 <= i < n.
+// Position `i` of a pseudo-random permutation of 0..n-1 keyed by (seed, epoch): a Feistel walk, O(1) memory,
+// so a resumed epoch needs no replay. 0 <= i < n.
 std::int64_t permuted_index(std::uint64_t seed, std::uint64_t epoch, std::int64_t n, std::int64_t i);
 
 }  // namespace tandem
