@@ -1,0 +1,130 @@
+// Recording and the reverse walk.
+#include "core/autograd/tape.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace tandem {
+
+struct Var::State {
+  Tensor value;
+  Tensor gradient;
+  Tape* tape = nullptr;
+  bool requires_grad = false;
+  bool is_leaf = false;
+};
+
+const Tensor& Var::value() const {
+  check_internal(defined(), "value of an undefined Var");
+  return state_->value;
+}
+
+Tape& Var::tape() const {
+  check_internal(defined(), "tape of an undefined Var");
+  return *state_->tape;
+}
+
+bool Var::requires_grad() const { return defined() && state_->requires_grad; }
+
+const Tensor& Var::grad() const {
+  check_internal(defined(), "gradient of an undefined Var");
+  return state_->gradient;
+}
+
+void Var::accumulate(const Tensor& gradient) const {
+  if (!requires_grad()) return;
+  check_internal(gradient.shape() == shape(), "a gradient of another shape than its value");
+  if (state_->is_leaf) {
+    const Tensor sink = gradient_sink();
+    tape().backend().map({.kernel = MapKernel::kCopy, .accumulate = true}, {{gradient}}, sink);
+  } else if (!state_->gradient.defined()) {
+    state_->gradient = gradient;
+  } else {
+    // The kept tensor may be shared with another Var's gradient (add passes one tensor to both), so the sum
+    // is a new one.
+    const Tensor sum(shape(), state_->gradient.dtype(), gradient.device());
+    const std::array<Tensor, 2> inputs{state_->gradient, gradient};
+    tape().backend().map({.kernel = MapKernel::kAdd}, inputs, sum);
+    state_->gradient = sum;
+  }
+}
+
+Tensor Var::gradient_sink() const {
+  check_internal(requires_grad() && state_->is_leaf, "a gradient sink of a Var that is no leaf");
+  if (!state_->gradient.defined())
+    state_->gradient =
+        Tensor::zeros(shape(), accumulation_dtype(dtype()), value().device(), MemoryCategory::kGradients);
+  return state_->gradient;
+}
+
+Tape::Tape(const Context& context, bool record)
+    : context_(context), backend_(&backend_of(context.device)), recording_(record) {}
+
+Var Tape::make(Tensor value, bool requires_grad, Tensor gradient) {
+  auto state = std::make_shared<Var::State>();
+  state->value = std::move(value);
+  state->gradient = std::move(gradient);
+  state->tape = this;
+  state->requires_grad = requires_grad && recording_;
+  return Var(std::move(state));
+}
+
+Var Tape::constant(Tensor value) { return make(std::move(value), false, {}); }
+
+Var Tape::variable(Tensor value) { return parameter(std::move(value), {}); }
+
+Var Tape::parameter(Tensor value, Tensor gradient) {
+  Var leaf = make(std::move(value), true, std::move(gradient));
+  leaf.state_->is_leaf = true;
+  return leaf;
+}
+
+Var Tape::record(std::string_view op, Tensor value, std::initializer_list<Var> inputs,
+                 BackwardClosure backward) {
+  return record(op, std::move(value), std::span(inputs.begin(), inputs.size()), std::move(backward));
+}
+
+Var Tape::record(std::string_view op, Tensor value, std::span<const Var> inputs, BackwardClosure backward) {
+  const bool needed =
+      recording_ && std::ranges::any_of(inputs, [](const Var& v) { return v.requires_grad(); });
+  Var output = make(std::move(value), needed, {});
+  if (!needed) return output;
+  std::string module;
+  for (const std::string& part : module_path_) module += (module.empty() ? "" : ".") + part;
+  nodes_.push_back({op, std::move(module), output.state_, std::move(backward)});
+  return output;
+}
+
+void Tape::backward(const Var& loss, double seed) {
+  if (loss.value().numel() != 1)
+    fail(ErrorKind::kShape, "[backward] the loss is not a scalar: got {}, expected one element",
+         to_string(loss.value()));
+  if (is_16_bit_float(loss.dtype()))
+    throw Error(
+        ErrorKind::kShape,
+        fmt::format("[backward] the loss has a 16-bit dtype: got {}, expected F32", name(loss.dtype())),
+        "Compute the loss in F32: a loss scale of 65536 is not a 16-bit number.");
+  check_internal(loss.requires_grad(), "backward of a loss that depends on no variable");
+  const std::array<double, 1> seed_value{seed};
+  loss.state_->gradient = Tensor::from_values(loss.shape(), seed_value, loss.dtype(), context_.device);
+  while (!nodes_.empty()) {
+    const Node node = std::move(nodes_.back());
+    nodes_.pop_back();
+    if (!node.output->gradient.defined()) continue;  // does not reach the loss
+    const Tensor gradient = std::move(node.output->gradient);
+    node.output->gradient = {};
+    try {
+      node.backward(gradient);
+    } catch (Error& error) {
+      error.prefix_module(node.module);
+      throw;
+    }
+  }
+}
+
+void Tape::enter_module(std::string_view name) { module_path_.emplace_back(name); }
+
+void Tape::leave_module() { module_path_.pop_back(); }
+
+}  // namespace tandem

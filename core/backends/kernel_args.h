@@ -1,0 +1,93 @@
+// Arguments of the backend's methods: plain values. What each method does with them is said in backend.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/kernels/optimizer.h"
+#include "core/kernels/step_state.h"
+#include "core/kernels/table.h"
+#include "core/tensor/tensor.h"
+
+namespace tandem {
+
+struct GemmArgs {
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;
+};
+
+// Sizes are depth, height, width; absent leading axes are 1 (kernel 1, stride 1, dilation 1, padding 0).
+struct ConvGeometry {
+  int spatial_rank = 3;
+  std::int64_t batch = 1, in_channels = 1, out_channels = 1, groups = 1;
+  std::array<std::int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1};
+  std::array<std::int64_t, 3> padding{0, 0, 0};  // at the low end; out fixes the high end
+
+  std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  friend bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
+};
+
+struct MapArgs {
+  MapKernel kernel = MapKernel::kCopy;
+  kernels::MapParams params;
+  bool accumulate = false;
+};
+
+enum class Activation : std::uint8_t { kNone, kRelu, kLeakyRelu };
+
+// Which elements share statistics. Instance: the voxels of one (n, c).
+enum class NormScope : std::uint8_t { kInstance };
+
+struct NormArgs {
+  NormScope scope = NormScope::kInstance;
+  double eps = 1e-5;
+  Activation activation = Activation::kNone;
+  double slope = 0.01;  // of kLeakyRelu
+};
+
+// scale, shift: [C] F32. mean, inv_std: [N, C] F32. dscale, dshift: [C] F32, only for backward. (F64 in the
+// reference.)
+struct NormTensors {
+  Tensor scale, shift, mean, inv_std, dscale, dshift;
+};
+
+struct PoolArgs {
+  bool max = true;
+  bool count_padding = true;  // average only
+  ConvGeometry geometry;      // in_channels == out_channels
+};
+
+// loss = ce_weight * CE + dice_weight * (-mean D), with p = softmax(logits), g = one-hot(labels):
+//   CE = sum over valid voxels of w[label] * nll / sum of w[label]   (0 without a valid voxel; nll with label
+//   smoothing) D  = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8) per (n, c), or per c over the
+//   batch (dice_batch); the mean is over classes, without class 0 unless dice_background. With dice_squared
+//   sum(p^2) replaces sum(p).
+// An ignored label drops its voxel from every sum. Source: nnU-Net v2's DC_and_CE_loss.
+struct SegmentationLossArgs {
+  double ce_weight = 1, dice_weight = 1;
+  double smooth = 1e-5;
+  double label_smoothing = 0;
+  bool dice_batch = false, dice_background = false, dice_squared = false;
+  bool has_ignore_label = false;
+  std::int32_t ignore_label = 0;
+};
+
+// sums[n] = I[0..C), P[0..C), G[0..C), nll sum, valid voxels.
+struct LossTensors {
+  Tensor logits, labels, sums;
+};
+
+struct GradientCheck {
+  std::int64_t nonfinite = 0;
+  double sum_of_squares = 0;  // of the scaled gradients
+};
+
+struct OptimizerArgs {
+  OptimizerKind kind = OptimizerKind::kSgd;
+  OptimizerConstants constants;
+  Tensor master, gradient;  // F32, flat
+  Tensor moment1, moment2;  // F32, flat; undefined where the optimizer has none
+  Tensor copy;              // F16/BF16, flat; undefined where the copy aliases the master
+};
+
+}  // namespace tandem
