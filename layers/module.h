@@ -1,0 +1,58 @@
+// Module: named parameters and children, and a forward function. Knows nothing of the trainer. Layers and
+// models derive from it; so do users' own models.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/ops/conv.h"
+#include "core/params/param_store.h"
+
+namespace tandem {
+
+// What a forward pass gives: the main output first, deep-supervision outputs (coarser) after. Converts from
+// and to the main Var, so layers with one output read as functions.
+struct Outputs {
+  Outputs(Var main_output) : main(std::move(main_output)) {}  // NOLINT: implicit on purpose
+  Outputs(Var main_output, std::vector<Var> auxiliary_outputs)
+      : main(std::move(main_output)), auxiliary(std::move(auxiliary_outputs)) {}
+  operator const Var&() const { return main; }  // NOLINT: implicit on purpose
+
+  Var main;
+  std::vector<Var> auxiliary;
+};
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;  // children are registered by address
+  Module& operator=(const Module&) = delete;
+
+  // forward() with this module's name on the path of errors, in forward and backward.
+  Outputs operator()(const Var& x);
+
+  // All parameters of this module and its children in registration order, with dotted names.
+  std::vector<NamedParameter> parameters();
+
+ protected:
+  virtual Outputs forward(const Var& x) = 0;
+
+  // `name` without dots, unique in this module; the child or parameter must outlive the module (a member
+  // does).
+  void add(std::string name, Module& child);
+  void add(std::string name, Parameter& parameter);
+
+ private:
+  void collect(const std::string& prefix, std::vector<NamedParameter>& all);
+
+  std::string name_;
+  std::vector<std::pair<std::string, Module*>> children_;
+  std::vector<std::pair<std::string, Parameter*>> parameters_;
+  std::vector<std::pair<bool, std::size_t>>
+      order_;  // {is child, index}: parameters() keeps registration order
+};
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+// Options of dynamic loss scaling and the object that owns its knobs. The state is StepState
+// (core/kernels/step_state.h), the state machine kernels::scaler_update there; semantics: docs/numerics.md.
+#pragma once
+
+#include <string>
+
+#include "core/config/fields.h"
+#include "core/kernels/step_state.h"
+#include "core/tensor/dtype.h"
+
+namespace tandem {
+
+enum class LossScaleMode { kOff, kStatic, kDynamic };
+
+// Names and defaults: JOB.md, precision.loss_scale. mode absent: dynamic for fp16, off otherwise.
+struct LossScaleOptions {
+  std::optional<LossScaleMode> mode;
+  double init = 65536, growth_factor = 2, backoff_factor = 0.5;
+  std::int64_t growth_interval = 2000, hysteresis = 1;
+  std::string hysteresis_refill = "on_good";  // on_good | on_growth
+  double min = 1, max = 16777216;
+  bool allow_non_pow2 = false;
+  std::string on_forward_nonfinite = "keep";  // keep | backoff
+  std::int64_t max_nonfinite_loss = 5, max_skips_at_min = 8, max_consecutive_skips = 40;
+  std::string at_floor = "abort";  // abort | hold
+};
+// Rejects what amp.md 2.1 rejects: not finite, <= 0, factors and init that are no powers of two unless
+// allowed, min > init, init > max.
+Fields fields(LossScaleOptions& options);
+
+class LossScaler {
+ public:
+  LossScaler(const LossScaleOptions& options, DType compute);
+
+  LossScaleMode mode() const { return mode_; }
+  const ScalerKnobs& knobs() const { return knobs_; }
+  // Fresh state: scale init (1 when off), counters zero.
+  StepState initial_state() const;
+  // Takes values (scale, counters) from a checkpoint's state; knobs stay those of the options. Returns one
+  // line per difference to be printed.
+  std::vector<std::string> resume(StepState& state) const;
+  // After the optimizer's pass of a step: kernels::scaler_update. Throws Error{kNumeric} with the abort text
+  // (what, since when, what to do) when the verdict says so; state is updated first.
+  void update(StepState& state) const;
+
+ private:
+  LossScaleOptions options_;
+  LossScaleMode mode_;
+  ScalerKnobs knobs_;
+};
+
+}  // namespace tandem
