@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs all tests. Last line: "N passed, N failed[, N skipped]".
+# usage: ./test.sh [PRESET]     PRESET: release (default), debug, asan
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")"
+preset=${1:-release}
+./setup.sh --tests
+cmake --preset "$preset" -DTANDEM_TESTS=ON > /dev/null
+build=build; [ "$preset" = release ] || build=build-$preset
+cmake --build "$build" --parallel "$(nproc)"
+# Several test programs run side by side, each with a small team: waiting threads must give way.
+export OMP_WAIT_POLICY=passive
+status=0
+ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --output-junit "$PWD/$build/tests.xml" \
+  > "$build/tests.log" 2>&1 || status=$?
+python3 tests/summary.py "$build/tests.xml" "$build/tests.log" "$status"
