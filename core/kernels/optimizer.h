@@ -8,12 +8,13 @@ namespace tandem {
 
 enum class OptimizerKind { kSgd, kAdam, kAdamW };
 
-// Hyper-parameters of one step. lr comes from StepState.
+// Hyper-parameters of one step, in double: 1 - beta2 formed from a float 0.999 would be off by 1e-5. lr comes
+// from StepState.
 struct OptimizerConstants {
-  float weight_decay = 0;
-  float momentum = 0;  // sgd
+  double weight_decay = 0;
+  double momentum = 0;  // sgd
   bool nesterov = false;
-  float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;  // adam(w)
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam(w)
 };
 
 namespace kernels {
@@ -42,8 +43,8 @@ TD_HD R adam_update(R w, R g, R& m, R& v, R lr, R step_size, R root_correction2,
     w *= R(1) - lr * static_cast<R>(c.weight_decay);
   else
     g += static_cast<R>(c.weight_decay) * w;
-  m += (R(1) - static_cast<R>(c.beta1)) * (g - m);
-  v = static_cast<R>(c.beta2) * v + (R(1) - static_cast<R>(c.beta2)) * g * g;
+  m += static_cast<R>(1 - c.beta1) * (g - m);
+  v = static_cast<R>(c.beta2) * v + static_cast<R>(1 - c.beta2) * g * g;
   return w - step_size * m / (square_root(v) / root_correction2 + static_cast<R>(c.eps));
 }
 
