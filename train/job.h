@@ -1,0 +1,108 @@
+// The job: every option of the YAML file as one value. Field names are JOB.md's keys; each part's own options live with
+// the code that uses them.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/load.h"
+#include "core/params/precision.h"
+#include "data/options.h"
+#include "layers/models/model_table.h"
+#include "optim/loss_scaler.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace tandem {
+
+enum class ComputeChoice { kFp32, kBf16, kFp16, kAuto };
+
+struct PrecisionOptions {
+  ComputeChoice compute = ComputeChoice::kAuto;
+  std::vector<std::string> fp32_layers, low_layers;
+  bool check_finite = true;
+  LossScaleOptions loss_scale;
+};
+
+struct LossOptions {
+  struct Dice {
+    bool batch = true, background = false;
+    double smooth = 1e-5, weight = 1;
+  };
+  struct CrossEntropy {
+    double label_smoothing = 0, weight = 1;
+  };
+  std::string name = "dice_ce";  // dice_ce | dice | ce
+  Dice dice;
+  CrossEntropy ce;
+};
+
+struct TrainOptions {
+  std::int64_t batch_size = 2;
+  std::optional<std::int64_t> iterations, epochs;
+  std::int64_t iterations_per_epoch = 250;
+  std::int64_t accumulate = 1;
+  std::optional<double> clip_norm;
+
+  // Optimizer steps attempted in the whole run.
+  std::int64_t total_steps() const { return iterations ? *iterations : *epochs * iterations_per_epoch; }
+};
+
+struct SelectOptions {
+  std::string metric = "none";  // none | dice
+};
+
+struct CheckpointOptions {
+  std::int64_t every = 200;  // steps
+  std::int64_t keep_last = 2, keep_best = 1;
+  bool verify = true;
+};
+
+struct LogOptions {
+  std::int64_t every = 10;  // steps
+};
+
+struct JobOptions {
+  std::string name = "job";
+  std::string task = "segmentation";
+  std::int64_t seed = 1234;
+  bool deterministic = true;
+  std::string device = "auto";
+  std::optional<std::int64_t> threads;
+  PrecisionOptions precision;
+  DataOptions data;
+  AugmentOptions augment;
+  ModelOptions model;
+  PatchOptions patch;
+  LossOptions loss;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  TrainOptions train;
+  ValidateOptions validate;
+  PredictOptions predict;
+  SelectOptions select;
+  CheckpointOptions checkpoint;
+  LogOptions log;
+};
+
+Fields fields(PrecisionOptions& options);
+Fields fields(LossOptions& options);
+Fields fields(TrainOptions& options);
+Fields fields(SelectOptions& options);
+Fields fields(CheckpointOptions& options);
+Fields fields(LogOptions& options);
+Fields fields(JobOptions& options);
+
+// The job of `path` with `overrides` ("key=value") applied. Throws Error{kConfig} with all errors of the file.
+JobOptions load_job(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// The dtype of `choice` on this machine: auto is BF16 where AMX or AVX-512 BF16 computes it, else FP32.
+DType compute_dtype(ComputeChoice choice);
+// Precision as the ParamStore takes it.
+Precision precision_of(const PrecisionOptions& options);
+// The device of `text` (auto | cpu | cuda | cuda:N). Throws Error{kDevice} when it is not there.
+Device device_of(const std::string& text);
+
+}  // namespace tandem

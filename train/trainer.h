@@ -1,0 +1,75 @@
+// The training step (docs/design.md, "One training step") over a model, a criterion and batches. Knows nothing of files,
+// YAML or run folders: train/run.h drives it for a job, users drive it for their own models.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/tensor/context.h"
+#include "data/loader.h"
+#include "layers/module.h"
+#include "optim/loss_scaler.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "train/checkpoint.h"
+
+namespace tandem {
+
+// The FP32 scalar to be minimised. label: I32.
+using Criterion = std::function<Var(const Outputs& outputs, const Var& label)>;
+
+struct TrainerOptions {
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  LossScaleOptions loss_scale;
+  std::int64_t total_steps = 1;  // of the schedule
+  std::int64_t accumulate = 1;   // micro-batches per step
+  double clip_norm = 0;          // largest norm of the unscaled gradient; 0: off
+  bool check_finite = true;      // false: apply every step (never in fp16)
+};
+
+// What one step did.
+struct StepReport {
+  std::int64_t step = 0;  // attempted steps, this one included
+  double loss = 0;        // mean over the micro-batches
+  StepEvent event = StepEvent::kGood;
+  double scale = 1;       // used by this step
+  double lr = 0;          // of this step, applied or not
+  double grad_norm = 0;   // of the unscaled gradients; NaN unless event is kGood
+  double data_wait_ms = 0, step_ms = 0;
+};
+
+class Trainer {
+ public:
+  // Binds the model's parameters to a new ParamStore in context.compute and `precision`; the model must outlive the
+  // trainer.
+  Trainer(const Context& context, const Precision& precision, Module& model, Criterion criterion,
+          const TrainerOptions& options);
+
+  // One step over `accumulate` batches of `loader`. Throws Error{kNumeric} when the loss scaler gives up.
+  StepReport step(Loader& loader);
+
+  const Context& context() const { return context_; }
+  Module& model() { return model_; }
+  ParamStore& params() { return params_; }
+  const StepState& state() const { return state_; }
+
+  // Everything that the next step depends on: masters, moments, StepState. load() checks names and shapes first and
+  // changes nothing if they do not fit (Error{kCheckpoint}).
+  void save(CheckpointContent& content) const;
+  void load(const CheckpointContent& content);
+
+ private:
+  double forward_backward(const Batch& batch);
+
+  Context context_;
+  Module& model_;
+  Criterion criterion_;
+  TrainerOptions options_;
+  ParamStore params_;
+  Optimizer optimizer_;
+  LossScaler scaler_;
+  StepState state_;
+};
+
+}  // namespace tandem
