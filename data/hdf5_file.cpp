@@ -1,0 +1,185 @@
+// Opening, closing and walking HDF5 files; the shared pieces of hdf5_internal.h.
+#include "data/hdf5_file.h"
+
+#include <algorithm>
+
+#include "data/hdf5_internal.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kImageGrowth = std::size_t{4} << 20;
+
+std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+// The innermost entry of HDF5's error stack, which names the cause.
+std::string hdf5_reason() {
+  std::string reason;
+  const auto take = [](unsigned, const H5E_error2_t* entry, void* text) -> herr_t {
+    if (entry->desc != nullptr && *entry->desc != '\0') *static_cast<std::string*>(text) = entry->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, take, &reason);
+  H5Eclear2(H5E_DEFAULT);
+  return reason;
+}
+
+Hdf5Handle file_access(const std::string& name) {
+  Hdf5Handle access = own_hdf5(H5Pcreate(H5P_FILE_ACCESS), &H5Pclose, name, "/", "no file access list");
+  // Files are replaced by renames, never changed in place, so a lock protects nothing and fails on some
+  // networks.
+  H5Pset_file_locking(access.get(), false, true);
+  return access;
+}
+
+}  // namespace
+
+Hdf5Lock::Hdf5Lock() : lock_(library_mutex()) {
+  static const herr_t plugins_off = H5PLset_loading_state(0);
+  static_cast<void>(plugins_off);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // per thread in a thread-safe libhdf5, so each time
+}
+
+void fail_hdf5(const std::string& file, std::string_view object, std::string_view what) {
+  const std::string reason = hdf5_reason();
+  fail(ErrorKind::kData, "[hdf5] {}: {}: {}{}", file, object, what,
+       reason.empty() ? "" : " (" + reason + ")");
+}
+
+Hdf5Handle own_hdf5(hid_t id, Hdf5Handle::Close close, const std::string& file, std::string_view object,
+                    std::string_view what) {
+  if (id < 0) fail_hdf5(file, object, what);
+  return Hdf5Handle(id, close);
+}
+
+bool hdf5_path_exists(hid_t file, const std::string& name, std::string_view path) {
+  std::size_t end = 0;
+  while (end < path.size()) {
+    const std::size_t begin = path.find_first_not_of('/', end);
+    if (begin == std::string_view::npos) break;
+    end = std::min(path.find('/', begin), path.size());
+    const std::string part(path.substr(0, end));
+    const htri_t there = H5Lexists(file, part.c_str(), H5P_DEFAULT);
+    if (there < 0) fail_hdf5(name, part, "cannot be looked up");
+    if (there == 0) return false;
+    H5L_info_t link{};
+    if (H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) < 0) fail_hdf5(name, part, "cannot be looked up");
+    if (link.type != H5L_TYPE_HARD)
+      fail(ErrorKind::kData, "[hdf5] {}: {}: got a {} link, expected the object itself", name, part,
+           link.type == H5L_TYPE_SOFT ? "soft" : "external");
+  }
+  return true;
+}
+
+Hdf5Handle open_hdf5_object(hid_t file, const std::string& name, std::string_view path) {
+  if (!hdf5_path_exists(file, name, path))
+    fail(ErrorKind::kData, "[hdf5] {}: got no {}, expected this dataset or group", name, path);
+  return own_hdf5(H5Oopen(file, std::string(path).c_str(), H5P_DEFAULT), &H5Oclose, name, path,
+                  "cannot be opened");
+}
+
+Hdf5Handle hdf5_link_properties(const std::string& name) {
+  Hdf5Handle properties = own_hdf5(H5Pcreate(H5P_LINK_CREATE), &H5Pclose, name, "/", "no link creation list");
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  return properties;
+}
+
+Hdf5File::Hdf5File(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
+Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
+Hdf5File::~Hdf5File() = default;
+
+const std::string& Hdf5File::name() const { return state_->name; }
+
+Hdf5File Hdf5File::open(const fs::path& path, const Hdf5Limits& limits) {
+  const Hdf5Lock lock;
+  auto state = std::make_unique<State>();
+  state->name = path.string();
+  state->limits = limits;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    fail(ErrorKind::kData, "[hdf5] {}: got no such file, expected an HDF5 file", state->name);
+  const Hdf5Handle access = file_access(state->name);
+  state->file = own_hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &H5Fclose, state->name, "file",
+                         "got something that is no intact HDF5 file");
+  return Hdf5File(std::move(state));
+}
+
+Hdf5File Hdf5File::create_image() {
+  const Hdf5Lock lock;
+  auto state = std::make_unique<State>();
+  state->name = "memory image";
+  state->writable = true;
+  const Hdf5Handle access = file_access(state->name);
+  // Default library version bounds: with any others libhdf5 1.10.8 writes images that it cannot open again.
+  H5Pset_fapl_core(access.get(), kImageGrowth, 0);
+  const Hdf5Handle creation =
+      own_hdf5(H5Pcreate(H5P_FILE_CREATE), &H5Pclose, state->name, "/", "no file creation list");
+  H5Pset_obj_track_times(creation.get(), false);
+  state->file = own_hdf5(H5Fcreate("tandem-image", H5F_ACC_TRUNC, creation.get(), access.get()), &H5Fclose,
+                         state->name, "file", "cannot be created in memory");
+  return Hdf5File(std::move(state));
+}
+
+Hdf5File Hdf5File::open_image(std::span<const std::byte> bytes, std::string name, const Hdf5Limits& limits) {
+  const Hdf5Lock lock;
+  auto state = std::make_unique<State>();
+  state->name = std::move(name);
+  state->limits = limits;
+  const Hdf5Handle access = file_access(state->name);
+  H5Pset_fapl_core(access.get(), kImageGrowth, 0);
+  // HDF5 copies the bytes; the parameter is not const only because other callers may hand the buffer over.
+  if (H5Pset_file_image(access.get(), const_cast<std::byte*>(bytes.data()), bytes.size()) < 0)
+    fail_hdf5(state->name, "file", "cannot be copied to memory");
+  state->file = own_hdf5(H5Fopen("tandem-image", H5F_ACC_RDONLY, access.get()), &H5Fclose, state->name,
+                         "file", "got something that is no intact HDF5 file");
+  return Hdf5File(std::move(state));
+}
+
+std::vector<std::byte> Hdf5File::image() const {
+  const Hdf5Lock lock;
+  const hid_t file = state_->file.get();
+  if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) fail_hdf5(name(), "file", "cannot be flushed");
+  const ssize_t size = H5Fget_file_image(file, nullptr, 0);
+  if (size < 0) fail_hdf5(name(), "file", "has no image");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  if (H5Fget_file_image(file, bytes.data(), bytes.size()) != size)
+    fail_hdf5(name(), "file", "cannot be copied");
+  return bytes;
+}
+
+bool Hdf5File::exists(std::string_view path) const {
+  const Hdf5Lock lock;
+  return hdf5_path_exists(state_->file.get(), name(), path);
+}
+
+bool Hdf5File::is_group(std::string_view path) const {
+  const Hdf5Lock lock;
+  if (!hdf5_path_exists(state_->file.get(), name(), path)) return false;
+  const Hdf5Handle object = open_hdf5_object(state_->file.get(), name(), path);
+  return H5Iget_type(object.get()) == H5I_GROUP;
+}
+
+std::vector<std::string> Hdf5File::children(std::string_view group) const {
+  const Hdf5Lock lock;
+  const Hdf5Handle object = open_hdf5_object(state_->file.get(), name(), group);
+  if (H5Iget_type(object.get()) != H5I_GROUP)
+    fail(ErrorKind::kData, "[hdf5] {}: {}: got a dataset, expected a group", name(), group);
+  std::vector<std::string> names;
+  const auto take = [](hid_t, const char* child, const H5L_info_t*, void* list) -> herr_t {
+    static_cast<std::vector<std::string>*>(list)->emplace_back(child);
+    return 0;
+  };
+  hsize_t position = 0;
+  if (H5Literate(object.get(), H5_INDEX_NAME, H5_ITER_INC, &position, take, &names) < 0)
+    fail_hdf5(name(), group, "cannot be listed");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace tandem

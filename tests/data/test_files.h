@@ -1,0 +1,83 @@
+// Helpers of the data tests: a temporary folder, whole files, Python with h5py and nibabel, and errors as
+// text.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace tandem::testing {
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tandem data XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string read_bytes(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// What() of the tandem::Error that `body` throws; fails the test if it throws none of `kind`.
+inline std::string error_of(ErrorKind kind, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(kind)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return "";
+}
+
+// Python of ./setup.sh --tests (numpy, h5py, nibabel).
+inline std::string python_program() { return std::string(TANDEM_SOURCE_DIR) + "/.deps/python/bin/python"; }
+inline bool has_python() { return std::filesystem::exists(python_program()); }
+
+// Runs a script with arguments; its output, or a test failure with what it printed.
+inline std::string run_python(const TempFolder& folder, const std::string& script,
+                              const std::vector<std::string>& arguments) {
+  const std::filesystem::path file = folder / "script.py";
+  write_bytes(file, script);
+  std::string command = "'" + python_program() + "' '" + file.string() + "'";
+  for (const std::string& argument : arguments) command += " '" + argument + "'";
+  command += " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) output += buffer.data();
+  const int status = ::pclose(pipe);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << output;
+  return output;
+}
+
+#define TD_NEEDS_PYTHON() \
+  if (!::tandem::testing::has_python()) GTEST_SKIP() << "no .deps/python: run ./setup.sh --tests"
+
+}  // namespace tandem::testing
