@@ -77,12 +77,13 @@ class Fields {
   // A number of bytes: 8GiB, 512MB, 4096.
   Fields& bytes(std::string name, Slot<WideInteger> variable, IntegerRange range, std::string doc);
   Fields& flag(std::string name, Slot<bool> variable, std::string doc);
+  // `text` and `texts` take any scalar as it is written; a single text is a list of one.
   Fields& text(std::string name, Slot<std::string> variable, std::string doc, std::string unit = "");
   // A file or folder; stored as an absolute path, relative ones taken from the folder of the file that holds
   // the value.
   Fields& path(std::string name, Slot<std::string> variable, std::string doc);
   Fields& paths(std::string name, Slot<std::vector<std::string>> variable, std::string doc);
-  // vector<double>, array<double, N>; one number is read as a list of one.
+  // vector<double>, array<double, N>.
   Fields& numbers(std::string name, Slot<std::vector<double>> variable, NumberRange range, std::string doc,
                   std::string unit = "");
   Fields& integers(std::string name, Slot<std::vector<WideInteger>> variable, IntegerRange range,

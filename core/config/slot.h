@@ -86,6 +86,7 @@ struct Slot {
   // Limits of the variable's type (of its elements), as numbers; only meaningful for arithmetic types.
   WideInteger lowest_integer = 0, highest_integer = 0;
   double highest_number = std::numeric_limits<double>::max();
+  bool single_precision = false;
   std::function<std::optional<V>()> get;
   std::function<void(std::optional<V>)> set;  // nullopt only if nullable
 
@@ -102,6 +103,7 @@ struct Slot {
       highest_integer = std::numeric_limits<Element>::max();
     } else if constexpr (std::is_floating_point_v<Element>) {
       highest_number = std::numeric_limits<Element>::max();
+      single_precision = std::is_same_v<Element, float>;
     }
     T* target = &variable;
     get = [target]() -> std::optional<V> {

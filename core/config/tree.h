@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ struct Position {
 
   std::string text() const;    // "unet.yaml:14:3", "command line: optimizer.lr=1e-3", "" without a source
   std::string origin() const;  // "unet.yaml:14", "command line", "default"
-  int rank() const { return source ? source->rank : -1; }
+  int rank() const { return source ? source->rank : std::numeric_limits<int>::min(); }
 };
 
 enum class NodeKind { kNull, kScalar, kList, kMap };
@@ -55,6 +56,7 @@ class ConfigNode {
   const std::vector<ConfigNode>& items() const { return items_; }       // of a list, else empty
   const std::vector<ConfigEntry>& entries() const { return entries_; }  // of a map, else empty
   const ConfigEntry* find(std::string_view key) const;                  // null if absent or not a map
+  ConfigEntry* find(std::string_view key);
 
   const Position& position() const { return position_; }
   void set_position(Position position) { position_ = std::move(position); }
@@ -63,6 +65,7 @@ class ConfigNode {
   // Sets `key` of a map: replaces the value (and the place it was written) or appends; returns the value in
   // place.
   ConfigNode& set(std::string key, ConfigNode value, Position key_position = {});
+  void add_new(ConfigEntry entry);  // set() for a key known to be absent: no search
   void erase(std::string_view key);
   // Later values win: maps merge key by key, anything else is replaced by `later`.
   void merge(ConfigNode later);

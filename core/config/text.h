@@ -1,0 +1,44 @@
+// The raw text of a YAML file by line and column, and the checks that need no YAML: encoding, control
+// characters, closing quotes. Used by yaml.cpp only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+class TextLines {
+ public:
+  // Keeps a view: `text` must outlive it.
+  explicit TextLines(std::string_view text);
+
+  // Lines and byte columns count from 0, as yaml-cpp does; beyond the end: '\0'.
+  char at(int line, int byte_column) const;
+  // Whether `part` stands at this place.
+  bool has(int line, int byte_column, std::string_view part) const;
+  bool has_tab_indentation(int line) const;
+  // Column in characters, counted from 1, of a byte column.
+  int column(int line, int byte_column) const;
+  // Whether the quote character at this place is closed later (single: '' is an escape; double: \ is).
+  bool quote_ends(int line, int byte_column) const;
+
+  struct BadCharacter {
+    std::string what;
+    int line, column;  // from 1
+  };
+  // The first byte order mark, NUL, other control character, lone carriage return or byte that is not UTF-8.
+  std::optional<BadCharacter> first_bad_character() const;
+
+ private:
+  std::size_t offset(int line, int byte_column) const;
+  std::string_view text_;
+  std::vector<std::size_t> starts_;
+};
+
+// Length in bytes of the UTF-8 character at the start of `text` (1 to 4); 0 if it is not valid UTF-8
+// (overlong, surrogate, above U+10FFFF, cut).
+int utf8_length(std::string_view text);
+
+}  // namespace tandem
