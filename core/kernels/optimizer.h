@@ -1,6 +1,9 @@
 // One parameter's update by each optimizer, in FP32: scalar maths, the loop over the flat buffers is a
-// backend's. The caller has unscaled and clipped the gradient; m and v are the moments in place.
+// backend's. The caller has unscaled and clipped the gradient; v and m are the moments in place.
 #pragma once
+
+#include <cmath>
+#include <cstdint>
 
 #include "core/kernels/host_device.h"
 
@@ -19,33 +22,68 @@ struct OptimizerConstants {
 
 namespace kernels {
 
-// PyTorch's SGD (Sutskever et al. 2013 for Nesterov's form):
-//   g += wd w;  v = momentum v + g;  w -= lr (nesterov ? g + momentum v : v)
-// A zero start of v gives PyTorch's first step (v = g).
+// The factors of one SGD step, each rounded once from double.
 template <class R>
-TD_HD R sgd_update(R w, R g, R& v, R lr, const OptimizerConstants& c) {
-  g += static_cast<R>(c.weight_decay) * w;
-  if (c.momentum == 0) return w - lr * g;
-  v = static_cast<R>(c.momentum) * v + g;
-  return w - lr * (c.nesterov ? g + static_cast<R>(c.momentum) * v : v);
+struct SgdStep {
+  R lr, weight_decay, momentum;
+  bool nesterov;
+};
+
+template <class R>
+TD_HD SgdStep<R> sgd_step(const OptimizerConstants& c, double lr) {
+  return {static_cast<R>(lr), static_cast<R>(c.weight_decay), static_cast<R>(c.momentum), c.nesterov};
 }
 
-// Adam (Kingma & Ba 2015), AdamW with `decoupled` (Loshchilov & Hutter 2019), in PyTorch's order of
+// PyTorch's SGD (Sutskever et al. 2013 for Nesterov's form):
+//   g += wd w;  v = momentum v + g;  w -= lr (nesterov ? g + momentum v : v)
+// A zero start of v gives PyTorch's first step (v = g). Without momentum v is neither read nor written.
+template <class R>
+TD_HD R sgd_update(R w, R g, R& v, const SgdStep<R>& s) {
+  g += s.weight_decay * w;
+  if (s.momentum == 0) return w - s.lr * g;
+  v = s.momentum * v + g;
+  return w - s.lr * (s.nesterov ? g + s.momentum * v : v);
+}
+
+// The factors of one Adam step, each rounded once from double.
+template <class R>
+struct AdamStep {
+  R keep;          // adamw: 1 - lr wd; adam: 1
+  R weight_decay;  // adam: wd; adamw: 0
+  R one_minus_beta1, beta2, one_minus_beta2;
+  R step_size;         // lr / (1 - beta1^t)
+  R root_correction2;  // sqrt(1 - beta2^t)
+  R eps;
+};
+
+// t: this step's number among the applied ones, from 1 (StepState.applied + 1).
+template <class R>
+TD_HD AdamStep<R> adam_step(const OptimizerConstants& c, double lr, std::int64_t t, bool decoupled) {
+  const double steps = static_cast<double>(t);
+  AdamStep<R> s;
+  s.keep = static_cast<R>(decoupled ? 1 - lr * c.weight_decay : 1.0);
+  s.weight_decay = static_cast<R>(decoupled ? 0.0 : c.weight_decay);
+  s.one_minus_beta1 = static_cast<R>(1 - c.beta1);
+  s.beta2 = static_cast<R>(c.beta2);
+  s.one_minus_beta2 = static_cast<R>(1 - c.beta2);
+  s.step_size = static_cast<R>(lr / (1 - ::pow(c.beta1, steps)));
+  s.root_correction2 = static_cast<R>(::sqrt(1 - ::pow(c.beta2, steps)));
+  s.eps = static_cast<R>(c.eps);
+  return s;
+}
+
+// Adam (Kingma & Ba 2015), AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order of
 // operations:
 //   adamw: w *= 1 - lr wd   adam: g += wd w
-//   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  w -= lr/correction1 * m / (sqrt(v) / sqrt(correction2) +
-//   eps)
-// step_size = lr / (1 - b1^t), root_correction2 = sqrt(1 - b2^t), t = applied steps + 1; eps acts in FP32.
+//   m += (1-b1) (g - m);  v = b2 v + (1-b2) g^2;  w -= step_size m / (sqrt(v) / root_correction2 + eps)
+// eps acts in FP32.
 template <class R, class Sqrt>
-TD_HD R adam_update(R w, R g, R& m, R& v, R lr, R step_size, R root_correction2, bool decoupled,
-                    const OptimizerConstants& c, Sqrt square_root) {
-  if (decoupled)
-    w *= R(1) - lr * static_cast<R>(c.weight_decay);
-  else
-    g += static_cast<R>(c.weight_decay) * w;
-  m += static_cast<R>(1 - c.beta1) * (g - m);
-  v = static_cast<R>(c.beta2) * v + static_cast<R>(1 - c.beta2) * g * g;
-  return w - step_size * m / (square_root(v) / root_correction2 + static_cast<R>(c.eps));
+TD_HD R adam_update(R w, R g, R& m, R& v, const AdamStep<R>& s, Sqrt square_root) {
+  w *= s.keep;
+  g += s.weight_decay * w;
+  m += s.one_minus_beta1 * (g - m);
+  v = s.beta2 * v + s.one_minus_beta2 * g * g;
+  return w - s.step_size * m / (square_root(v) / s.root_correction2 + s.eps);
 }
 
 }  // namespace kernels

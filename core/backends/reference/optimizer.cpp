@@ -35,11 +35,10 @@ void ReferenceBackend::gradient_check(const Tensor& gradient, const StepState& s
 
 void ReferenceBackend::optimizer_step(const OptimizerArgs& args, StepState& state) {
   if (state.event != StepEvent::kGood) return;
-  const OptimizerConstants& c = args.constants;
-  const double lr = state.lr, factor = static_cast<double>(state.inverse) * static_cast<double>(state.clip);
-  const auto t = static_cast<double>(state.applied + 1);
-  const double step_size = lr / (1 - std::pow(static_cast<double>(c.beta1), t));
-  const double root_correction2 = std::sqrt(1 - std::pow(static_cast<double>(c.beta2), t));
+  const double factor = static_cast<double>(state.inverse) * static_cast<double>(state.clip);
+  const auto sgd = kernels::sgd_step<double>(args.constants, state.lr);
+  const auto adam = kernels::adam_step<double>(args.constants, state.lr, state.applied + 1,
+                                               args.kind == OptimizerKind::kAdamW);
   double unused = 0;
   for (std::int64_t i = 0; i < args.master.numel(); ++i) {
     double& w = args.master.data<double>()[i];
@@ -47,10 +46,9 @@ void ReferenceBackend::optimizer_step(const OptimizerArgs& args, StepState& stat
     double& v = args.moment2.defined() ? args.moment2.data<double>()[i] : unused;
     const double g = args.gradient.data<double>()[i] * factor;
     if (args.kind == OptimizerKind::kSgd)
-      w = kernels::sgd_update(w, g, m, lr, c);
+      w = kernels::sgd_update(w, g, m, sgd);
     else
-      w = kernels::adam_update(w, g, m, v, lr, step_size, root_correction2,
-                               args.kind == OptimizerKind::kAdamW, c, [](double x) { return std::sqrt(x); });
+      w = kernels::adam_update(w, g, m, v, adam, [](double x) { return std::sqrt(x); });
     if (args.copy.defined() && store_copy(args.copy, i, w)) state.weight_overflow = 1;
   }
 }

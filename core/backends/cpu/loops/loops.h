@@ -1,0 +1,168 @@
+// What the loops of one instruction-set level are given: plain structs of raw pointers, and the level's function table.
+// No inline functions and no containers here: this header is compiled at every level, and a symbol that the linker may
+// merge would carry wide instructions to a narrow machine.
+#pragma once
+
+#include <cstdint>
+
+#include "core/kernels/elementwise.h"
+#include "core/kernels/optimizer.h"
+#include "core/tensor/dtype.h"
+
+namespace tandem {
+
+enum class MapKernel : std::uint8_t;
+enum class Activation : std::uint8_t;
+
+// Rows x channels of a tensor, rows `pitch` elements apart.
+struct Matrix {
+  void* data;
+  DType dtype;
+  std::int64_t rows, channels, pitch;
+};
+
+// How the rows of each of `samples` groups of rows_per_sample rows are cut into chunks; partial results are stored per
+// (sample, chunk). Depends on the shape alone.
+struct Chunks {
+  std::int64_t samples, rows_per_sample, rows_per_chunk, per_sample;
+};
+
+enum class OperandKind { kFull, kPerChannel, kSingle };
+
+struct MapLoop {
+  MapKernel kernel;
+  kernels::MapParams params;
+  bool accumulate;
+  int threads;
+  Chunks chunks;  // one sample of out.rows
+  Matrix out;
+  Matrix in[2];
+  OperandKind kind[2];
+};
+
+// partial[chunk][channel] = sum over the chunk's rows of x (* y, unless y.data is null).
+struct ReduceLoop {
+  int threads;
+  Chunks chunks;
+  Matrix x, y;
+  double* partial;
+};
+
+struct ReorderLoop {
+  int threads;
+  const void* from;
+  void* to;
+  std::int64_t element_bytes, batch, rows, columns;  // each [rows, columns] becomes [columns, rows]
+};
+
+// kernel = stride: a volume row of depth z, height y holds, for tap row (kd, kh), runs of stride_w * channels
+// elements; blocks has a row per input voxel.
+struct DepthToSpaceLoop {
+  int threads;
+  bool inverse;
+  Matrix blocks, volume;
+  const float* bias;  // [channels] or null
+  std::int64_t batch, in[3], stride[3];
+};
+
+struct NormLoop {
+  int threads;
+  Activation activation;
+  float slope;
+  Chunks chunks;
+  Matrix x, y;     // y: dx in the backward pass
+  Matrix dy;       // backward only
+  double* partial; // [sample][chunk][2][channels]: mean and sum of squared deviations; backward: sums of g, g*xhat
+  // Per sample and channel, [samples, channels]; what they are is said at each function of norm.cpp.
+  const float *center, *factor, *offset;
+  const float *inv_std, *mean_g, *mean_gx;
+  const float *scale, *shift;  // [channels]
+};
+
+struct PoolLoop {
+  int threads;
+  bool max, count_padding;
+  std::int64_t batch, channels;
+  std::int64_t in[3], out[3], kernel[3], stride[3], padding[3];
+  Matrix x, y, indices;  // backward: x is dx (written), y is dy (read)
+};
+
+// Softmax-like loops work on planes: a block of rows is transposed to [channels, block_rows].
+struct SoftmaxLoop {
+  int threads;
+  Chunks chunks;
+  std::int64_t block_rows;  // a multiple of 16
+  float* scratch;           // per thread 2 * channels * block_rows floats
+  Matrix x, y, dy;          // backward writes x
+};
+
+struct LossLoop {
+  SoftmaxLoop rows;  // x: logits (backward: y is dlogits)
+  const std::int32_t* labels;
+  bool has_ignore_label, dice_squared;
+  std::int32_t ignore_label;
+  float smoothing;
+  double* partial;  // [sample][chunk][3 * channels + 2]: I, P, G, nll, valid voxels (NaN after a bad label)
+  // Backward, already times the seed: d loss / d p_c = prediction[n, c] (* 2 p_c when squared) + intersection[n, c] of
+  // the label's class; cross entropy's factor on p - target.
+  const float *prediction, *intersection;
+  float ce_factor;
+};
+
+struct CheckLoop {
+  int threads;
+  Chunks chunks;
+  const float* gradient;
+  std::int64_t n;
+  float inverse;         // values whose product with it overflows count too
+  std::int64_t* counts;  // per chunk
+  double* squares;
+};
+
+struct OptimizerLoop {
+  int threads;
+  OptimizerKind kind;
+  kernels::SgdStep<float> sgd;
+  kernels::AdamStep<float> adam;
+  bool unscale;
+  float inverse, clip;
+  std::int64_t n;
+  const float* gradient;
+  float *master, *moment1, *moment2;
+  void* copy;  // null: none
+  DType copy_dtype;
+};
+
+// One per level. What each function does with its struct is said at its definition.
+struct LoopTable {
+  void (*map)(const MapLoop&);
+  void (*reduce_rows)(const ReduceLoop&);
+  void (*reorder)(const ReorderLoop&);
+  void (*depth_to_space)(const DepthToSpaceLoop&);
+  void (*norm_statistics)(const NormLoop&);
+  void (*norm_apply)(const NormLoop&);
+  void (*norm_backward_sums)(const NormLoop&);
+  void (*norm_backward_apply)(const NormLoop&);
+  void (*pool_forward)(const PoolLoop&);
+  void (*pool_backward)(const PoolLoop&);
+  void (*softmax_forward)(const SoftmaxLoop&);
+  void (*softmax_backward)(const SoftmaxLoop&);
+  void (*loss_sums)(const LossLoop&);
+  void (*loss_backward)(const LossLoop&);
+  void (*gradient_check)(const CheckLoop&);
+  bool (*optimizer_step)(const OptimizerLoop&);  // true when a finite master became infinite in the copy
+  void (*widen)(const void* from, DType dtype, float* to, std::int64_t n);
+  void (*narrow)(const float* from, void* to, DType dtype, std::int64_t n);
+};
+
+namespace isa_v2 {
+extern const LoopTable kLoops;
+}
+namespace isa_v3 {
+extern const LoopTable kLoops;
+}
+namespace isa_v4 {
+extern const LoopTable kLoops;
+}
+
+}  // namespace tandem

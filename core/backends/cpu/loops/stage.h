@@ -1,0 +1,79 @@
+// Rows of a tensor as dense floats: F32 rows that lie densely are used in place, others pass through a small buffer that
+// stays in cache. And the parallel loop over tasks. Internal linkage throughout (see vec.h).
+#pragma once
+
+#include "core/backends/cpu/loops/loops.h"
+#include "core/backends/cpu/loops/vec.h"
+
+namespace tandem::TD_ISA_NAMESPACE {
+namespace {
+
+// Runs body(task) for task 0..count-1. Tasks write apart from each other, so their order is free.
+template <class Body>
+inline void parallel_tasks(std::int64_t count, int threads, const Body& body) {
+  if (threads <= 1 || count <= 1) {
+    for (std::int64_t task = 0; task < count; ++task) body(task);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (std::int64_t task = 0; task < count; ++task) body(task);
+}
+
+// body(task, sample, first_row, end_row) for every chunk; rows counted over the whole matrix.
+template <class Body>
+inline void for_chunks(const Chunks& chunks, int threads, const Body& body) {
+  parallel_tasks(chunks.samples * chunks.per_sample, threads, [&](std::int64_t task) {
+    const std::int64_t sample = task / chunks.per_sample;
+    const std::int64_t begin = task % chunks.per_sample * chunks.rows_per_chunk;
+    const std::int64_t left = chunks.rows_per_sample - begin;
+    const std::int64_t count = left < chunks.rows_per_chunk ? left : chunks.rows_per_chunk;
+    const std::int64_t first = sample * chunks.rows_per_sample + begin;
+    body(task, sample, first, first + count);
+  });
+}
+
+inline std::int64_t element_bytes(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+
+inline void* row_pointer(const Matrix& m, std::int64_t row) {
+  return static_cast<char*>(m.data) + row * m.pitch * element_bytes(m.dtype);
+}
+
+inline bool is_dense(const Matrix& m) { return m.pitch == m.channels; }
+
+// The channels [first, first + count) of m.
+inline Matrix columns(const Matrix& m, std::int64_t first, std::int64_t count) {
+  Matrix part = m;
+  if (m.data != nullptr) part.data = static_cast<char*>(m.data) + first * element_bytes(m.dtype);
+  part.channels = count;
+  return part;
+}
+
+// Dense floats of `count` rows from `row`: the tensor's own memory, or `buffer` filled.
+inline const float* read_rows(const Matrix& m, std::int64_t row, std::int64_t count, float* buffer) {
+  if (is_dense(m)) {
+    const void* from = row_pointer(m, row);
+    if (m.dtype == DType::kF32) return static_cast<const float*>(from);
+    widen(from, m.dtype, buffer, count * m.channels);
+    return buffer;
+  }
+  for (std::int64_t r = 0; r < count; ++r)
+    widen(row_pointer(m, row + r), m.dtype, buffer + r * m.channels, m.channels);
+  return buffer;
+}
+
+// Where to compute `count` rows from `row`: the tensor's own memory or `buffer`; then finish_rows brings them home.
+inline float* target_rows(const Matrix& m, std::int64_t row, float* buffer) {
+  return is_dense(m) && m.dtype == DType::kF32 ? static_cast<float*>(row_pointer(m, row)) : buffer;
+}
+inline void finish_rows(const Matrix& m, std::int64_t row, std::int64_t count, const float* values) {
+  if (is_dense(m)) {
+    void* to = row_pointer(m, row);
+    if (values != to) narrow(values, to, m.dtype, count * m.channels);
+    return;
+  }
+  for (std::int64_t r = 0; r < count; ++r)
+    narrow(values + r * m.channels, row_pointer(m, row + r), m.dtype, m.channels);
+}
+
+}  // namespace
+}  // namespace tandem::TD_ISA_NAMESPACE
