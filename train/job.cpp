@@ -119,7 +119,8 @@ DType compute_dtype(ComputeChoice choice) {
     case ComputeChoice::kFp16: return DType::kF16;
     case ComputeChoice::kAuto: break;
   }
-  return cpu_isa() == CpuIsa::kAmx ? DType::kBF16 : DType::kF32;
+  const CpuTarget target = cpu_target();
+  return target.isa == CpuIsa::kAmx || target.avx512_bf16 ? DType::kBF16 : DType::kF32;
 }
 
 Precision precision_of(const PrecisionOptions& options) {
