@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/ops/conv.h"
+#include "core/autograd/tape.h"
 #include "core/params/param_store.h"
 
 namespace tandem {
@@ -31,28 +31,34 @@ class Module {
   Module(const Module&) = delete;  // children are registered by address
   Module& operator=(const Module&) = delete;
 
-  // forward() with this module's name on the path of errors, in forward and backward.
+  // forward() with this module's name on the path of errors ("enc0.conv1"), in forward and in backward. The
+  // root has no name. Throws Error{kInternal} for parameters that no ParamStore has bound.
   Outputs operator()(const Var& x);
 
-  // All parameters of this module and its children in registration order, with dotted names.
+  // All parameters of this module and its children in registration order, with dotted names: what ParamStore
+  // takes.
   std::vector<NamedParameter> parameters();
 
  protected:
   virtual Outputs forward(const Var& x) = 0;
 
-  // `name` without dots, unique in this module; the child or parameter must outlive the module (a member
-  // does).
+  // Registers a member. `name` is not empty, has no dot and is unique in this module (Error{kInternal} else);
+  // the child or parameter must live as long as the module.
   void add(std::string name, Module& child);
   void add(std::string name, Parameter& parameter);
 
  private:
+  struct Entry {
+    std::string name;
+    Module* child = nullptr;  // one of the two
+    Parameter* parameter = nullptr;
+  };
+
+  void add(Entry entry);
   void collect(const std::string& prefix, std::vector<NamedParameter>& all);
 
   std::string name_;
-  std::vector<std::pair<std::string, Module*>> children_;
-  std::vector<std::pair<std::string, Parameter*>> parameters_;
-  std::vector<std::pair<bool, std::size_t>>
-      order_;  // {is child, index}: parameters() keeps registration order
+  std::vector<Entry> entries_;
 };
 
 }  // namespace tandem

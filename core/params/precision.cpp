@@ -1,0 +1,41 @@
+// Name patterns and the dtype they give a layer.
+#include "core/params/precision.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+bool glob_match(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0;
+  std::size_t star = std::string_view::npos, star_text = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_text = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {  // let the last '*' take one more character
+      p = star + 1;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+bool pattern_covers(std::string_view pattern, std::string_view parameter) {
+  for (std::size_t dot = parameter.find('.'); dot != std::string_view::npos;
+       dot = parameter.find('.', dot + 1))
+    if (glob_match(pattern, parameter.substr(0, dot))) return true;
+  return glob_match(pattern, parameter);
+}
+
+DType Precision::dtype_of(std::string_view name) const {
+  const bool stays_fp32 = std::ranges::any_of(
+      fp32_layers, [&](const std::string& pattern) { return pattern_covers(pattern, name); });
+  return stays_fp32 ? DType::kF32 : compute;
+}
+
+}  // namespace tandem
