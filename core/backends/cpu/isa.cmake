@@ -1,8 +1,9 @@
-# The CPU backend's loops, compiled once per instruction-set level (core/backends/cpu/loops/*.cpp, namespace by
-# TD_ISA_NAMESPACE) and chosen at run time; and the backend's link libraries.
+# The CPU backend's loops and inner kernels, compiled once per instruction-set level (core/backends/cpu/loops/*.cpp and
+# kernels/*.cpp, namespace by TD_ISA_NAMESPACE) and chosen at run time; and the backend's link libraries.
 if(TARGET tandem_cpu)
   target_link_libraries(tandem_cpu PRIVATE DNNL::dnnl OpenMP::OpenMP_CXX)
-  file(GLOB loop_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backends/cpu/loops/*.cpp)
+  file(GLOB loop_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backends/cpu/loops/*.cpp
+       ${CMAKE_SOURCE_DIR}/core/backends/cpu/kernels/*.cpp)
   foreach(level IN ITEMS v2 v3 v4)
     if(loop_sources)
       add_library(tandem_cpu_${level} OBJECT ${loop_sources})

@@ -1,0 +1,32 @@
+// RowJob: full tiles, then one tile for the rest of the row.
+#include "core/backends/cpu/kernels/row_kernel.h"
+
+namespace tandem::TD_ISA_NAMESPACE {
+namespace {
+
+using Tile = void (*)(const RowJob&, std::int64_t);
+
+// tiles<kN>()[m] covers m voxels.
+template <int kN, std::size_t... kM>
+constexpr std::array<Tile, sizeof...(kM) + 1> tiles(std::index_sequence<kM...>) {
+  return {nullptr, &row_tile<static_cast<int>(kM) + 1, kN>...};
+}
+
+template <int kN, int kRows>
+void run(const RowJob& job) {
+  static constexpr auto kTiles = tiles<kN>(std::make_index_sequence<kRows>());
+  std::int64_t first = 0;
+  for (; first + kRows <= job.voxels; first += kRows) row_tile<kRows, kN>(job, first);
+  if (first < job.voxels) kTiles[static_cast<std::size_t>(job.voxels - first)](job, first);
+}
+
+}  // namespace
+
+void run_row(const RowJob& job) {
+  if (job.width == Vec::kLanes)
+    run<1, kTallRows>(job);
+  else
+    run<2, kWideRows>(job);
+}
+
+}  // namespace tandem::TD_ISA_NAMESPACE
