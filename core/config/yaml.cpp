@@ -32,7 +32,12 @@ class TreeBuilder : public YAML::EventHandler {
   TreeBuilder(const TextLines& lines, std::shared_ptr<const ConfigSource> source, ErrorList& errors)
       : lines_(lines), source_(std::move(source)), errors_(errors) {}
 
-  ConfigNode take_root() { return std::move(root_); }
+  // The tree, once all was read.
+  ConfigNode take_root() {
+    for (const Position& at : folded_)
+      errors_.add("a text over several lines", at, "put it in quotes, or check the indentation below it");
+    return std::move(root_);
+  }
   Position position(const YAML::Mark& mark) const {
     return {source_, mark.line + 1, lines_.column(mark.line, mark.column)};
   }
@@ -41,8 +46,10 @@ class TreeBuilder : public YAML::EventHandler {
   void add_syntax_error(const YAML::Exception& e);
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ > 1)
+    if (++documents_ == 1) return;
+    if (lines_.has(mark.line, mark.column, "---"))
       throw Stop{"a second document starts here", position(mark), "a job is one document"};
+    throw Stop{"this line does not fit what is above it", position(mark), "check the indentation"};
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
@@ -66,8 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (value.find('\0') != std::string::npos) errors_.add("a text with the character NUL", position(mark));
     const bool quoted = first == '"' || first == '\'' || first == '|' || first == '>';
     if (!quoted && first != '!' && first != '&' && !lines_.has(mark.line, mark.column, value))
-      errors_.add("a text over several lines", position(mark),
-                  "put it in quotes, or check the indentation below it");
+      folded_.push_back(position(mark));
     ConfigNode node = ConfigNode::scalar(value, quoted);
     node.set_position(position(mark));
     place(std::move(node), mark);
@@ -178,6 +184,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::shared_ptr<const ConfigSource> source_;
   ErrorList& errors_;
   std::vector<Frame> stack_;
+  std::vector<Position> folded_;  // plain texts over several lines: reported if no syntax error explains them
   ConfigNode root_;
   std::int64_t nodes_ = 0;
   int documents_ = 0;
@@ -257,6 +264,7 @@ ConfigNode parse_yaml_text(std::string_view text, ConfigSource source_value) {
   }
   errors.throw_if_any();
   ConfigNode root = builder.take_root();
+  errors.throw_if_any();
   if (!root.position().source) root.set_position({source, 1, 1});
   return root;
 }

@@ -1,0 +1,60 @@
+// `tandem config check | show | docs`: job files without running them.
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "apps/commands.h"
+#include "core/config/fields.h"
+#include "core/config/load.h"
+#include "train/job.h"
+
+namespace tandem {
+namespace {
+
+struct Flags {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool origin = false;
+};
+
+std::shared_ptr<Flags> declare_job(Arguments& arguments) {
+  const auto flags = std::make_shared<Flags>();
+  arguments.positional("FILE", flags->file, "The job file").overrides(flags->overrides);
+  return flags;
+}
+
+}  // namespace
+
+Action config_check_command(Arguments& arguments) {
+  const auto flags = declare_job(arguments);
+  return [flags] {
+    load_job(flags->file, flags->overrides);
+    fmt::print("{}: no errors\n", flags->file);
+    return 0;
+  };
+}
+
+Action config_show_command(Arguments& arguments) {
+  const auto flags = declare_job(arguments);
+  arguments.flag("--origin", flags->origin, "Say behind each value where it was written");
+  return [flags] {
+    JobOptions job = load_job(flags->file, flags->overrides);
+    if (!flags->origin) {
+      fmt::print("{}", emit_yaml(fields(job)));
+      return 0;
+    }
+    const ConfigNode written = load_config(flags->file, flags->overrides);
+    fmt::print("{}", to_yaml(fields(job).emit(), &written));
+    return 0;
+  };
+}
+
+Action config_docs_command(Arguments&) {
+  return [] {
+    JobOptions job;
+    fmt::print("{}", describe_markdown(fields(job)));
+    return 0;
+  };
+}
+
+}  // namespace tandem
