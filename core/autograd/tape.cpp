@@ -8,16 +8,29 @@
 namespace tandem {
 
 struct Var::State {
-  Tensor value;
+  Shape shape;
+  DType dtype = DType::kF32;
   Tensor gradient;
   Tape* tape = nullptr;
   bool requires_grad = false;
   bool is_leaf = false;
 };
 
+Var::Var(Tensor value, std::shared_ptr<State> state) : value_(std::move(value)), state_(std::move(state)) {}
+
 const Tensor& Var::value() const {
-  check_internal(defined(), "value of an undefined Var");
-  return state_->value;
+  check_internal(value_.defined(), "value of a Var that has none");
+  return value_;
+}
+
+const Shape& Var::shape() const {
+  check_internal(defined(), "shape of an undefined Var");
+  return state_->shape;
+}
+
+DType Var::dtype() const {
+  check_internal(defined(), "dtype of an undefined Var");
+  return state_->dtype;
 }
 
 Tape& Var::tape() const {
@@ -32,9 +45,13 @@ const Tensor& Var::grad() const {
   return state_->gradient;
 }
 
+Var Var::gradient_only() const { return {{}, state_}; }
+
 void Var::accumulate(const Tensor& gradient) const {
   if (!requires_grad()) return;
   check_internal(gradient.shape() == shape(), "a gradient of another shape than its value");
+  check_internal(state_->is_leaf || gradient.dtype() == dtype(),
+                 "a gradient of another dtype than its value");
   if (state_->is_leaf) {
     const Tensor sink = gradient_sink();
     tape().backend().map({.kernel = MapKernel::kCopy, .accumulate = true}, {{gradient}}, sink);
@@ -53,21 +70,41 @@ void Var::accumulate(const Tensor& gradient) const {
 Tensor Var::gradient_sink() const {
   check_internal(requires_grad() && state_->is_leaf, "a gradient sink of a Var that is no leaf");
   if (!state_->gradient.defined())
-    state_->gradient =
-        Tensor::zeros(shape(), accumulation_dtype(dtype()), value().device(), MemoryCategory::kGradients);
+    state_->gradient = Tensor::zeros(shape(), accumulation_dtype(dtype()), tape().context().device,
+                                     MemoryCategory::kGradients);
   return state_->gradient;
+}
+
+void Var::add_to_gradient(const std::function<void(const Tensor& sink)>& add) const {
+  if (!requires_grad()) return;
+  if (state_->is_leaf) return add(gradient_sink());
+  const Device& device = tape().context().device;
+  const Tensor sum =
+      Tensor::zeros(shape(), accumulation_dtype(dtype()), device, MemoryCategory::kActivations);
+  add(sum);
+  if (sum.dtype() == dtype()) return accumulate(sum);
+  const Tensor rounded(shape(), dtype(), device);
+  tape().backend().map({.kernel = MapKernel::kCopy}, {{sum}}, rounded);
+  accumulate(rounded);
 }
 
 Tape::Tape(const Context& context, bool record)
     : context_(context), backend_(&backend_of(context.device)), recording_(record) {}
 
 Var Tape::make(Tensor value, bool requires_grad, Tensor gradient) {
+  check_internal(value.defined(), "a Var of an undefined tensor");
+  if (value.device() != context_.device)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("[tape] a value on another device: got {} on {}, expected {}", to_string(value),
+                            name(value.device()), name(context_.device)),
+                "Use Tensor::to_device.");
   auto state = std::make_shared<Var::State>();
-  state->value = std::move(value);
+  state->shape = value.shape();
+  state->dtype = value.dtype();
   state->gradient = std::move(gradient);
   state->tape = this;
   state->requires_grad = requires_grad && recording_;
-  return Var(std::move(state));
+  return Var(std::move(value), std::move(state));
 }
 
 Var Tape::constant(Tensor value) { return make(std::move(value), false, {}); }
@@ -75,6 +112,9 @@ Var Tape::constant(Tensor value) { return make(std::move(value), false, {}); }
 Var Tape::variable(Tensor value) { return parameter(std::move(value), {}); }
 
 Var Tape::parameter(Tensor value, Tensor gradient) {
+  check_internal(!gradient.defined() || (gradient.shape() == value.shape() &&
+                                         gradient.dtype() == accumulation_dtype(value.dtype())),
+                 "a gradient buffer of another shape or dtype than its parameter's");
   Var leaf = make(std::move(value), true, std::move(gradient));
   leaf.state_->is_leaf = true;
   return leaf;
@@ -107,7 +147,7 @@ void Tape::backward(const Var& loss, double seed) {
         "Compute the loss in F32: a loss scale of 65536 is not a 16-bit number.");
   check_internal(loss.requires_grad(), "backward of a loss that depends on no variable");
   const std::array<double, 1> seed_value{seed};
-  loss.state_->gradient = Tensor::from_values(loss.shape(), seed_value, loss.dtype(), context_.device);
+  loss.accumulate(Tensor::from_values(loss.shape(), seed_value, loss.dtype(), context_.device));
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();

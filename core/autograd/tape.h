@@ -31,7 +31,7 @@ class Tape {
   Backend& backend() const { return *backend_; }
   bool recording() const { return recording_; }
 
-  // A value without gradient.
+  // A value without gradient. All values live on the context's device: Error{kDevice} else.
   Var constant(Tensor value);
   // A leaf whose gradient (accumulation_dtype of the value) is made by backward; for tests and user code.
   Var variable(Tensor value);

@@ -1,5 +1,6 @@
 // Softmax and the segmentation and classification losses built on it. Logits of any float dtype, everything
-// inside in FP32, the loss an F32 scalar of shape [1].
+// inside in FP32, the loss an F32 scalar of shape [1]. A label outside 0..C-1 that is not the ignored one
+// makes the loss NaN; logits without a voxel are an Error{kShape}.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ Shape::Shape(std::span<const std::int64_t> sizes) {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes) {
     if (size < 0) fail(ErrorKind::kShape, "[shape] negative size in {}", to_string(*this));
-    if (size > 0 && product > (std::int64_t{1} << 62) / size)
-      fail(ErrorKind::kShape, "[shape] {} has more than 2^62 elements", to_string(*this));
+    if (size > 0 && product > (std::int64_t{1} << 60) / size)
+      fail(ErrorKind::kShape, "[shape] {} has more than 2^60 elements", to_string(*this));
     product *= std::max<std::int64_t>(size, 1);
   }
 }

@@ -9,7 +9,8 @@
 
 namespace tandem {
 
-// 0 to 6 sizes, each >= 0; the product is checked against 2^62. Throws Error{kShape} otherwise.
+// 0 to 6 sizes, each >= 0; the product (zeros left out) is at most 2^60, so that bytes fit 64 bits. Throws
+// Error{kShape} otherwise.
 class Shape {
  public:
   static constexpr int kMaxRank = 6;

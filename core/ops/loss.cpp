@@ -1,0 +1,108 @@
+// Softmax, and the three losses: one kernel with different weights.
+#include "core/ops/loss.h"
+
+#include "core/base/error.h"
+#include "core/ops/op_checks.h"
+
+namespace tandem {
+namespace {
+
+void require_logits(std::string_view op, const Var& logits) {
+  require_float(op, {"logits", logits});
+  if (logits.shape().rank() < 2 || logits.shape()[1] < 1)
+    fail(ErrorKind::kShape, "[{}] logits: got {}, expected [N, C] or [N, C, spatial] with C >= 1", op,
+         to_string(logits.shape()));
+}
+
+void require_labels(std::string_view op, const Var& logits, const Var& labels) {
+  std::vector<std::int64_t> sizes(logits.shape().sizes().begin(), logits.shape().sizes().end());
+  sizes.erase(sizes.begin() + 1);
+  const Shape expected(sizes);
+  if (labels.dtype() != DType::kI32 || labels.shape() != expected)
+    fail(ErrorKind::kShape, "[{}] labels: got {}, expected I32 {} for logits {}", op,
+         to_string(labels.value()), to_string(expected), to_string(logits.shape()));
+  if (logits.shape().numel() == 0)
+    fail(ErrorKind::kShape, "[{}] nothing to average: got logits {}, expected at least one voxel", op,
+         to_string(logits.shape()));
+}
+
+void require_options(std::string_view op, const SegmentationLossArgs& args, std::int64_t classes) {
+  if (!(args.label_smoothing >= 0 && args.label_smoothing < 1))
+    fail(ErrorKind::kShape, "[{}] label_smoothing: got {}, expected 0 <= label_smoothing < 1", op,
+         args.label_smoothing);
+  if (!(args.smooth >= 0)) fail(ErrorKind::kShape, "[{}] smooth: got {}, expected >= 0", op, args.smooth);
+  if (args.dice_weight != 0 && !args.dice_background && classes < 2)
+    throw Error(ErrorKind::kShape,
+                fmt::format("[{}] classes: got {}, expected at least 2 without the background", op, classes),
+                "Set background: true.");
+}
+
+Var segmentation_loss(std::string_view op, const Var& logits, const Var& labels,
+                      const SegmentationLossArgs& args) {
+  require_logits(op, logits);
+  require_labels(op, logits, labels);
+  require_options(op, args, logits.shape()[1]);
+  Tape& tape = logits.tape();
+  const Device device = logits.value().device();
+  const Tensor sums(Shape{logits.shape()[0], 3 * logits.shape()[1] + 2}, DType::kF64, device,
+                    MemoryCategory::kWorkspace);
+  const Tensor loss(Shape{1}, accumulation_dtype(logits.dtype()), device);
+  tape.backend().segmentation_loss(args, logits.value(), labels.value(), sums, loss);
+  const LossTensors saved{.logits = logits.value(), .labels = labels.value(), .sums = sums};
+  return tape.record(op, loss, {logits},
+                     [&tape, logits = logits.gradient_only(), args, saved](const Tensor& seed) {
+                       const Tensor dlogits(logits.shape(), logits.dtype(), seed.device());
+                       tape.backend().segmentation_loss_backward(args, saved, seed, dlogits);
+                       logits.accumulate(dlogits);
+                     });
+}
+
+}  // namespace
+
+Var softmax(const Var& x) {
+  require_logits("softmax", x);
+  Tape& tape = x.tape();
+  const Tensor y(x.shape(), x.dtype(), x.value().device());
+  if (y.numel() > 0) tape.backend().softmax_forward(x.value(), y);
+  return tape.record("softmax", y, {x}, [&tape, x = x.gradient_only(), y](const Tensor& dy) {
+    const Tensor dx(y.shape(), y.dtype(), y.device());
+    if (dx.numel() > 0) tape.backend().softmax_backward(dy, y, dx);
+    x.accumulate(dx);
+  });
+}
+
+Var cross_entropy(const Var& logits, const Var& labels, const CrossEntropyOptions& options) {
+  return segmentation_loss("cross_entropy", logits, labels,
+                           {.ce_weight = 1,
+                            .dice_weight = 0,
+                            .label_smoothing = options.label_smoothing,
+                            .has_ignore_label = options.ignore_label.has_value(),
+                            .ignore_label = options.ignore_label.value_or(0)});
+}
+
+Var soft_dice(const Var& logits, const Var& labels, const DiceOptions& options) {
+  return segmentation_loss("soft_dice", logits, labels,
+                           {.ce_weight = 0,
+                            .dice_weight = 1,
+                            .smooth = options.smooth,
+                            .dice_batch = options.batch,
+                            .dice_background = options.background,
+                            .dice_squared = options.squared,
+                            .has_ignore_label = options.ignore_label.has_value(),
+                            .ignore_label = options.ignore_label.value_or(0)});
+}
+
+Var dice_ce(const Var& logits, const Var& labels, const DiceCeOptions& options) {
+  return segmentation_loss("dice_ce", logits, labels,
+                           {.ce_weight = options.ce_weight,
+                            .dice_weight = options.dice_weight,
+                            .smooth = options.dice.smooth,
+                            .label_smoothing = options.label_smoothing,
+                            .dice_batch = options.dice.batch,
+                            .dice_background = options.dice.background,
+                            .dice_squared = options.dice.squared,
+                            .has_ignore_label = options.dice.ignore_label.has_value(),
+                            .ignore_label = options.dice.ignore_label.value_or(0)});
+}
+
+}  // namespace tandem
