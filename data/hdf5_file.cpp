@@ -29,6 +29,12 @@ std::string hdf5_reason() {
   return reason;
 }
 
+// libhdf5 takes two images of one name for the same file; nothing of this name is ever written.
+std::string image_name() {
+  static std::uint64_t number = 0;  // under the lock
+  return fmt::format("tandem-image-{}", ++number);
+}
+
 Hdf5Handle file_access(const std::string& name) {
   Hdf5Handle access = own_hdf5(H5Pcreate(H5P_FILE_ACCESS), &H5Pclose, name, "/", "no file access list");
   // Files are replaced by renames, never changed in place, so a lock protects nothing and fails on some
@@ -78,7 +84,8 @@ bool hdf5_path_exists(hid_t file, const std::string& name, std::string_view path
 
 Hdf5Handle open_hdf5_object(hid_t file, const std::string& name, std::string_view path) {
   if (!hdf5_path_exists(file, name, path))
-    fail(ErrorKind::kData, "[hdf5] {}: got no {}, expected this dataset or group", name, path);
+    fail(ErrorKind::kData, "[hdf5] {}: {}: got nothing of this name, expected a dataset or group", name,
+         path);
   return own_hdf5(H5Oopen(file, std::string(path).c_str(), H5P_DEFAULT), &H5Oclose, name, path,
                   "cannot be opened");
 }
@@ -121,8 +128,8 @@ Hdf5File Hdf5File::create_image() {
   const Hdf5Handle creation =
       own_hdf5(H5Pcreate(H5P_FILE_CREATE), &H5Pclose, state->name, "/", "no file creation list");
   H5Pset_obj_track_times(creation.get(), false);
-  state->file = own_hdf5(H5Fcreate("tandem-image", H5F_ACC_TRUNC, creation.get(), access.get()), &H5Fclose,
-                         state->name, "file", "cannot be created in memory");
+  state->file = own_hdf5(H5Fcreate(image_name().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
+                         &H5Fclose, state->name, "file", "cannot be created in memory");
   return Hdf5File(std::move(state));
 }
 
@@ -136,7 +143,7 @@ Hdf5File Hdf5File::open_image(std::span<const std::byte> bytes, std::string name
   // HDF5 copies the bytes; the parameter is not const only because other callers may hand the buffer over.
   if (H5Pset_file_image(access.get(), const_cast<std::byte*>(bytes.data()), bytes.size()) < 0)
     fail_hdf5(state->name, "file", "cannot be copied to memory");
-  state->file = own_hdf5(H5Fopen("tandem-image", H5F_ACC_RDONLY, access.get()), &H5Fclose, state->name,
+  state->file = own_hdf5(H5Fopen(image_name().c_str(), H5F_ACC_RDONLY, access.get()), &H5Fclose, state->name,
                          "file", "got something that is no intact HDF5 file");
   return Hdf5File(std::move(state));
 }

@@ -109,6 +109,15 @@ Affine affine_of_spacing(const std::array<double, 3>& spacing_mm) {
   return {spacing_mm[2], 0, 0, 0, 0, spacing_mm[1], 0, 0, 0, 0, spacing_mm[0], 0, 0, 0, 0, 1};
 }
 
+NiftiSpace nifti_space_of(const Affine& affine) {
+  NiftiSpace space;
+  space.sform_code = 1;
+  for (std::size_t c = 0; c < 3; ++c)
+    space.pixdim[c + 1] = static_cast<float>(std::hypot(affine[c], affine[4 + c], affine[8 + c]));
+  for (std::size_t i = 0; i < 12; ++i) space.srow[i] = static_cast<float>(affine[i]);
+  return space;
+}
+
 Geometry::Geometry(SourceGrid source)
     : source_(std::move(source)), shape_(source_.shape), axes_{AxisMap{0}, AxisMap{1}, AxisMap{2}} {}
 
@@ -146,7 +155,7 @@ std::array<double, 3> Geometry::spacing_mm() const {
   std::array<double, 3> spacing;
   for (int a = 0; a < 3; ++a) {
     const auto c = static_cast<std::size_t>(affine_column(a));
-    spacing[static_cast<std::size_t>(a)] = std::sqrt(m[c] * m[c] + m[4 + c] * m[4 + c] + m[8 + c] * m[8 + c]);
+    spacing[static_cast<std::size_t>(a)] = std::hypot(m[c], m[4 + c], m[8 + c]);
   }
   return spacing;
 }

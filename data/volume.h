@@ -34,6 +34,9 @@ struct NiftiSpace {
   friend bool operator==(const NiftiSpace&, const NiftiSpace&) = default;
 };
 
+// Fields that say `affine` (as sform, code 1: scanner) for a file that had none of its own.
+NiftiSpace nifti_space_of(const Affine& affine);
+
 // The grid of the file a volume was read from.
 struct SourceGrid {
   Index3 shape{};

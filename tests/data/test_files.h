@@ -65,9 +65,9 @@ inline std::string run_python(const TempFolder& folder, const std::string& scrip
                               const std::vector<std::string>& arguments) {
   const std::filesystem::path file = folder / "script.py";
   write_bytes(file, script);
-  std::string command = "'" + python_program() + "' '" + file.string() + "'";
-  for (const std::string& argument : arguments) command += " '" + argument + "'";
-  command += " 2>&1";
+  std::string command = fmt::format("'{}' '{}'", python_program(), file.string());
+  for (const std::string& argument : arguments) command += fmt::format(" '{}'", argument);
+  command.append(" 2>&1");
   FILE* pipe = ::popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> buffer;
