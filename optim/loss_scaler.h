@@ -2,7 +2,10 @@
 // (core/kernels/step_state.h), the state machine kernels::scaler_update there; semantics: docs/numerics.md.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/config/fields.h"
 #include "core/kernels/step_state.h"
@@ -24,29 +27,42 @@ struct LossScaleOptions {
   std::int64_t max_nonfinite_loss = 5, max_skips_at_min = 8, max_consecutive_skips = 40;
   std::string at_floor = "abort";  // abort | hold
 };
-// Rejects what amp.md 2.1 rejects: not finite, <= 0, factors and init that are no powers of two unless
-// allowed, min > init, init > max.
+// Rejects what amp.md 2.1 rejects: bool, not finite, <= 0, intervals that are no integers, factors and init
+// that are no powers of two unless allowed, min > init, init > max; each with key, value and rule.
 Fields fields(LossScaleOptions& options);
 
 class LossScaler {
  public:
+  // `compute` decides the mode where the options do not. Throws Error{kConfig} by the rules of fields().
   LossScaler(const LossScaleOptions& options, DType compute);
 
   LossScaleMode mode() const { return mode_; }
   const ScalerKnobs& knobs() const { return knobs_; }
   // Fresh state: scale init (1 when off), counters zero.
   StepState initial_state() const;
-  // Takes values (scale, counters) from a checkpoint's state; knobs stay those of the options. Returns one
-  // line per difference to be printed.
-  std::vector<std::string> resume(StepState& state) const;
+
+  // Takes values (scale, counters) from a checkpoint's state, changing what the present options do not allow:
+  // a scale that is off, static or out of [min, max], a hysteresis above its limit, and a scale of 1 that was
+  // saved by a run without scaling. `saved`: the knobs of the run that wrote the checkpoint, if known.
+  // Returns one line per difference, to be printed.
+  std::vector<std::string> resume(StepState& state, const ScalerKnobs* saved = nullptr) const;
+
   // After the optimizer's pass of a step: kernels::scaler_update. Throws Error{kNumeric} with the abort text
-  // (what, since when, what to do) when the verdict says so; state is updated first.
-  void update(StepState& state) const;
+  // (what, since when, where, three remedies with their line of YAML) when the verdict says so; state is
+  // updated first. `where` is called for an abort only: the first place that is not finite ("gradient of
+  // enc0.conv1.weight").
+  void update(StepState& state, const std::function<std::string()>& where = {}) const;
 
  private:
   LossScaleOptions options_;
+  DType compute_;
   LossScaleMode mode_;
   ScalerKnobs knobs_;
 };
+
+// Opens a step: latches the scale's inverse, sets lr, and clears event, clip, grad_norm and weight_overflow.
+void prepare_step(StepState& state, double lr);
+// Sets the event kForward when `loss` (the unscaled value of one micro-batch) is not finite.
+void check_loss(StepState& state, double loss);
 
 }  // namespace tandem
