@@ -1,7 +1,9 @@
-// Checkpoints: one file that holds all a run needs to go on with the same bits; saved whole or not at all, believed
-// only when its digest fits. Knows nothing of models, optimizers or jobs: they fill and take a CheckpointContent.
+// Checkpoints: one file that holds all a run needs to go on with the same bits; saved whole or not at all,
+// believed only when its digest fits. Knows nothing of models, optimizers or jobs: they fill and take a
+// CheckpointContent.
 //
-// The file is docs/formats.md's: a 512-byte header (magic, version, length, XXH3-128, step), then HDF5 that h5py reads.
+// The file is docs/formats.md's: a 512-byte header (magic, version, length, XXH3-128, step), then HDF5 that
+// h5py reads.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +33,8 @@ struct RankedCheckpoint {
 };
 
 struct CheckpointContent {
-  std::int64_t step = 0;   // optimizer steps attempted; names the file
-  std::int64_t epoch = 0;  // finished epochs
+  std::int64_t step = 0;            // optimizer steps attempted; names the file
+  std::int64_t epoch = 0;           // finished epochs
   std::int64_t epoch_position = 0;  // samples of the current epoch that are used already
   std::int64_t total_steps = 0;     // of the schedule; its position is state.applied
   StepState state;
@@ -52,25 +54,26 @@ struct CheckpointSaveOptions {
   bool check_space = true;     // ask the file system first: needs 1.1 times the size + 64 MB
 };
 
-// Saves `content` in `folder` as step-000001200.h5, lets `latest` (and `best`, if content.best is not empty) name it,
-// then deletes checkpoints of earlier steps that are neither among the keep_last newest nor in content.best. Files of
-// later steps are never touched. Whatever fails, and wherever the process dies, the earlier checkpoints stay.
-// Errors: kNumeric naming the first tensor with a non-finite value; kResource (disk full, read-only, ...) naming the
-// last good one.
+// Saves `content` in `folder` as step-000001200.h5, lets `latest` (and `best`, if content.best is not empty)
+// name it, then deletes checkpoints of earlier steps that are neither among the keep_last newest nor in
+// content.best. Files of later steps are never touched. Whatever fails, and wherever the process dies, the
+// earlier checkpoints stay. Errors: kNumeric naming the first tensor with a non-finite value; kResource (disk
+// full, read-only, ...) naming the last good one.
 std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content,
                                       const CheckpointSaveOptions& options = {});
 
 // Header and digest are checked before anything else is read. Error{kCheckpoint} with the reason.
 CheckpointContent load_checkpoint(const std::filesystem::path& path);
 
-// Header, length, digest, and that the content opens and is of the header's step. Error{kCheckpoint} with the reason.
-void verify_checkpoint(const std::filesystem::path& path);
+// Checks header, length, digest, and that the content opens and is of the header's step; returns that step.
+// Error{kCheckpoint} with the reason.
+std::int64_t verify_checkpoint(const std::filesystem::path& path);
 
 struct CheckpointInfo {
   std::filesystem::path path;
-  std::int64_t step = -1;   // of the header; -1 when unreadable
-  std::int64_t bytes = 0;   // of the file
-  std::string problem;      // empty: none found
+  std::int64_t step = -1;  // of the header; -1 when unreadable
+  std::int64_t bytes = 0;  // of the file
+  std::string problem;     // empty: none found
 };
 
 // All step-*.h5 of `folder`, newest first by the header's step. The digest is checked only with `verify`.
@@ -83,26 +86,29 @@ struct NewestCheckpoint {
 // The intact checkpoint of the greatest step. What `latest` says and the time of a file do not matter.
 NewestCheckpoint newest_intact(const std::filesystem::path& folder);
 
-// `path` if it is a file, the newest intact checkpoint if it is a folder; Error{kCheckpoint} if there is none, naming
-// each rejected file.
+// `path` if it is a file, the newest intact checkpoint if it is a folder; Error{kCheckpoint} if there is
+// none, naming each rejected file.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
 
 // The file that `latest` or `best` of `folder` names; nothing if the pointer or its file is missing.
-std::optional<std::filesystem::path> read_pointer(const std::filesystem::path& folder, std::string_view pointer);
+std::optional<std::filesystem::path> read_pointer(const std::filesystem::path& folder,
+                                                  std::string_view pointer);
 
-// Puts (step, value) into `best` (best first, at most `keep` entries) and says if it got in. Equal values: the earlier
-// step stays ahead. A non-finite value never gets in. Only steps that are saved may be ranked.
+// Puts (step, value) into `best` (best first, at most `keep` entries) and says if it got in. Equal values:
+// the earlier step stays ahead. A non-finite value never gets in. Only steps that are saved may be ranked.
 bool rank_checkpoint(std::vector<RankedCheckpoint>& best, RankedCheckpoint candidate, bool higher_is_better,
                      std::int64_t keep);
 
 // The tensor `name` of shape `shape`; Error{kCheckpoint} with both shapes.
 const Tensor& require_tensor(const CheckpointContent& content, std::string_view name, const Shape& shape);
-// Copies each target's value from `content`, same name, shape and dtype; targets may be pitched views on any device.
-// Checks all first: Error{kCheckpoint} lists every difference, among them tensors of the content in the targets' groups
+// Copies each target's value from `content`, same name, shape and dtype; targets may be pitched views on any
+// device. Checks all first: Error{kCheckpoint} lists every difference, among them tensors of the content in
+// the targets' groups
 // ("model/...") that no target asks for, and then nothing is changed.
 void restore_tensors(const CheckpointContent& content, std::span<const NamedTensor> targets);
 
-// Bitwise comparison of all tensors and states. Empty: identical; else the first differing name with what differs.
+// Bitwise comparison of all tensors and states. Empty: identical; else the first differing name with what
+// differs.
 struct CheckpointDifference {
   std::string name;  // "model/enc0.conv1.weight", "state/scaler/scale"
   std::string text;  // "17 of 864 values differ, first at [0, 1, 2]: 0.5, 0.25"

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/tensor/layout.h"
 #include "data/hdf5_file.h"
 #include "train/checkpoint_format.h"
 
@@ -13,7 +14,8 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kFormatText = "tandem checkpoint";
-constexpr const char* kDtypeAttribute = "dtype";  // only where the stored type does not tell: F16 and BF16 as u16
+constexpr const char* kDtypeAttribute =
+    "dtype";  // only where the stored type does not tell: F16 and BF16 as u16
 constexpr std::size_t kMinParts = 2, kMaxParts = 4, kMaxPartLength = 255;
 constexpr std::size_t kMaxObjects = 200000;
 
@@ -59,13 +61,15 @@ std::string name_problem(std::string_view name) {
 void write_tensor(Hdf5File& file, const NamedTensor& named) {
   const std::string problem = name_problem(named.name);
   if (!problem.empty())
-    fail(ErrorKind::kUsage, "[checkpoint] tensor name '{}': got {}, expected 2 to 4 parts of [A-Za-z0-9_.-+:]",
-         named.name, problem);
+    fail(ErrorKind::kUsage,
+         "[checkpoint] tensor name '{}': got {}, expected 2 to 4 parts of [A-Za-z0-9_.-+:]", named.name,
+         problem);
   const Tensor& tensor = named.tensor;
   check_internal(tensor.defined(), "an undefined tensor in a checkpoint: " + named.name);
   file.write(named.name, stored_type(tensor.dtype()), tensor.shape().sizes(), logical_bytes(tensor));
   if (is_16_bit_float(tensor.dtype()))
-    file.write_attribute(named.name, kDtypeAttribute, std::vector<std::string>{std::string(name(tensor.dtype()))});
+    file.write_attribute(named.name, kDtypeAttribute,
+                         std::vector<std::string>{std::string(name(tensor.dtype()))});
 }
 
 class Reader {
@@ -98,8 +102,8 @@ class Reader {
     if (!file_.exists(name)) return false;
     const Hdf5DatasetInfo info = file_.info(name);
     if (!info.shape.empty() || info.type != number_type_of<Stored>())
-      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got {} of {} axes, expected one {}", file_.name(), name,
-           number_name(info.type), info.shape.size(), number_name(number_type_of<Stored>()));
+      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got {} of {} axes, expected one {}", file_.name(),
+           name, number_name(info.type), info.shape.size(), number_name(number_type_of<Stored>()));
     value = static_cast<T>(file_.read<Stored>(name).front());
     return true;
   }
@@ -112,8 +116,9 @@ class Reader {
     const auto steps = file_.read<std::int64_t>("state/best/step");
     const auto values = file_.read<double>("state/best/value");
     if (steps.size() != values.size())
-      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: state/best: got {} steps and {} values, expected as many",
-           file_.name(), steps.size(), values.size());
+      fail(ErrorKind::kCheckpoint,
+           "[checkpoint] {}: state/best: got {} steps and {} values, expected as many", file_.name(),
+           steps.size(), values.size());
     for (std::size_t i = 0; i < steps.size(); ++i) content.best.push_back({steps[i], values[i]});
   }
 
@@ -121,8 +126,8 @@ class Reader {
     for (const std::string& child : file_.children(path)) {
       const std::string name = path + "/" + child;
       if (++objects_ > kMaxObjects || depth >= kMaxParts)
-        fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got more than {} objects or {} levels", file_.name(), name,
-             kMaxObjects, kMaxParts);
+        fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got more than {} objects or {} levels",
+             file_.name(), name, kMaxObjects, kMaxParts);
       if (file_.is_group(name))
         read_group(content, name, depth + 1);
       else
@@ -133,11 +138,12 @@ class Reader {
   Tensor read_tensor(const std::string& name) {
     const std::string problem = name_problem(name);
     if (!problem.empty())
-      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: '{}': got {} in a tensor's name", file_.name(), name, problem);
+      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: '{}': got {} in a tensor's name", file_.name(), name,
+           problem);
     const Hdf5DatasetInfo info = file_.info(name);
     if (info.shape.size() > static_cast<std::size_t>(Shape::kMaxRank))
-      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got {} axes, expected at most {}", file_.name(), name,
-           info.shape.size(), Shape::kMaxRank);
+      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got {} axes, expected at most {}", file_.name(),
+           name, info.shape.size(), Shape::kMaxRank);
     const DType dtype = dtype_of_dataset(name, info.type);
     std::vector<std::byte> bytes(static_cast<std::size_t>(take(info)));
     file_.read(name, info.type, bytes);
@@ -154,15 +160,17 @@ class Reader {
     }
     if (type == NumberType::kU16 && said == tandem::name(DType::kF16)) return DType::kF16;
     if (type == NumberType::kU16 && said == tandem::name(DType::kBF16)) return DType::kBF16;
-    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: {}: got type {} with dtype '{}', expected a type that tandem writes",
-         file_.name(), name, number_name(type), said);
+    fail(ErrorKind::kCheckpoint,
+         "[checkpoint] {}: {}: got type {} with dtype '{}', expected a type that tandem writes", file_.name(),
+         name, number_name(type), said);
   }
 
   // Bytes of a dataset, taken from what the file can hold: nothing in it is compressed or shared.
   std::int64_t take(const Hdf5DatasetInfo& info) {
     const std::int64_t bytes = info.count() * static_cast<std::int64_t>(number_size(info.type));
     if (bytes > bytes_left_)
-      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: got more bytes declared than the file has", file_.name());
+      fail(ErrorKind::kCheckpoint, "[checkpoint] {}: got more bytes declared than the file has",
+           file_.name());
     bytes_left_ -= bytes;
     return bytes;
   }
@@ -178,18 +186,9 @@ auto as_checkpoint_error(const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData) throw;
+    if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kShape) throw;
     throw Error(ErrorKind::kCheckpoint, "[checkpoint] " + error.text(), error.hint());
   }
-}
-
-// Calls visit(logical index, stored index) for all elements of a tensor.
-template <class Visit>
-void for_each_element(const Shape& shape, std::int64_t pitch, const Visit& visit) {
-  const std::int64_t n = shape.batch(), c = shape.channels(), s = shape.rank() > 2 ? shape.spatial_numel() : 1;
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < c; ++j)
-      for (std::int64_t k = 0; k < s; ++k) visit((i * c + j) * s + k, (i * s + k) * pitch + j);
 }
 
 template <class Visit>

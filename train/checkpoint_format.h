@@ -1,5 +1,5 @@
-// The parts of a checkpoint file, shared by the checkpoint*.cpp files: the header, the names of the state, and the
-// HDF5 image. Protocol and folders are checkpoint.h's subject.
+// The parts of a checkpoint file, shared by the checkpoint*.cpp files: the header, the names of the state,
+// and the HDF5 image. Protocol and folders are checkpoint.h's subject.
 #pragma once
 
 #include <array>
@@ -49,7 +49,8 @@ std::string position_text(const Shape& shape, std::int64_t index);
 // Calls visit(name, member) for every field of StepState, in the order of the struct.
 template <class State, class Visit>
 void visit_step_state(State& s, Visit&& visit) {
-  static_assert(sizeof(StepState) == 96, "StepState has changed: name its new fields here and in docs/formats.md");
+  static_assert(sizeof(StepState) == 96,
+                "StepState has changed: name its new fields here and in docs/formats.md");
   visit("scale", s.scale);
   visit("inverse", s.inverse);
   visit("clip", s.clip);
@@ -84,7 +85,8 @@ template <class Content, class Visit>
 void visit_state(Content& content, Visit&& visit) {
   visit_step_state(content.state,
                    [&](const char* name, auto& value) { visit(std::string("state/scaler/") + name, value); });
-  visit_run_state(content, [&](const char* name, auto& value) { visit(std::string("state/run/") + name, value); });
+  visit_run_state(content,
+                  [&](const char* name, auto& value) { visit(std::string("state/run/") + name, value); });
 }
 
 // The texts, "meta/config_yaml" and so on.
@@ -97,6 +99,7 @@ void visit_texts(Content& content, Visit&& visit) {
 
 // The type in which a state value is stored: enums as their integer.
 template <class T>
-using StoredType = typename std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::type_identity<T>>::type;
+using StoredType =
+    typename std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::type_identity<T>>::type;
 
 }  // namespace tandem

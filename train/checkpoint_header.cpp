@@ -47,7 +47,8 @@ std::ifstream open_for_reading(const fs::path& path) {
     fail(ErrorKind::kCheckpoint, "[checkpoint] {}: got {}, expected a checkpoint file", path.string(),
          fs::exists(path, error) ? "something that is not a file" : "no such file");
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) fail(ErrorKind::kResource, "[checkpoint] {}: cannot be opened: {}", path.string(), std::strerror(errno));
+  if (!stream)
+    fail(ErrorKind::kResource, "[checkpoint] {}: cannot be opened: {}", path.string(), std::strerror(errno));
   return stream;
 }
 
@@ -70,11 +71,12 @@ CheckpointHeader read_header(const fs::path& path) {
   const std::span<const std::byte> all(bytes);
   stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (stream.gcount() != static_cast<std::streamsize>(bytes.size()))
-    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: torn: got {} bytes, expected a header of {}", path.string(),
-         stream.gcount(), kCheckpointHeaderBytes);
+    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: torn: got {} bytes, expected a header of {}",
+         path.string(), stream.gcount(), kCheckpointHeaderBytes);
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
-    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: not a checkpoint: got first bytes {}, expected {} (\"TANDEM1\\n\")",
-         path.string(), hex(all.first(kMagic.size())), hex(std::as_bytes(std::span(kMagic.data(), kMagic.size()))));
+    fail(ErrorKind::kCheckpoint,
+         "[checkpoint] {}: not a checkpoint: got first bytes {}, expected {} (\"TANDEM1\\n\")", path.string(),
+         hex(all.first(kMagic.size())), hex(std::as_bytes(std::span(kMagic.data(), kMagic.size()))));
   const auto version = static_cast<std::uint32_t>(get_little_endian(all.subspan(kVersionAt, 4)));
   if (version != kCheckpointVersion)
     throw Error(ErrorKind::kCheckpoint,
@@ -88,12 +90,13 @@ CheckpointHeader read_header(const fs::path& path) {
   // One accepted encoding: what is reserved is zero, so a flipped bit there is seen too.
   if (header.step < 0 || encode_header(header) != bytes)
     fail(ErrorKind::kCheckpoint,
-         "[checkpoint] {}: damaged header: got step {} and reserved bytes that are {}zero, expected a step >= 0 and zeros",
+         "[checkpoint] {}: damaged header: got step {} and reserved bytes that are {}zero, expected a step "
+         ">= 0 and zeros",
          path.string(), header.step, encode_header(header) == bytes ? "" : "not ");
   const std::uint64_t size = fs::file_size(path);
   if (size - kCheckpointHeaderBytes != header.payload_bytes)
-    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: torn: got {} bytes after the header, expected {}", path.string(),
-         size - kCheckpointHeaderBytes, header.payload_bytes);
+    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: torn: got {} bytes after the header, expected {}",
+         path.string(), size - kCheckpointHeaderBytes, header.payload_bytes);
   return header;
 }
 
@@ -104,7 +107,8 @@ std::array<std::byte, 16> payload_digest(std::span<const std::byte> payload) {
 void check_digest(const fs::path& path, const CheckpointHeader& header) {
   std::ifstream stream = open_for_reading(path);
   stream.seekg(kCheckpointHeaderBytes);
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), &XXH3_freeState);
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              &XXH3_freeState);
   if (state == nullptr) throw std::bad_alloc();
   XXH3_128bits_reset(state.get());
   std::vector<char> buffer(std::min<std::uint64_t>(header.payload_bytes, std::uint64_t{1} << 20) + 1);

@@ -8,6 +8,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -22,20 +24,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Calls that are left until the process ends; 0: it does not.
+std::atomic<std::int64_t>& calls_until_crash() {
+  static std::atomic<std::int64_t> left = [] {
+    const char* text = std::getenv("TANDEM_CRASH_AT");
+    return text != nullptr ? std::int64_t{std::strtol(text, nullptr, 10)} : std::int64_t{0};
+  }();
+  return left;
+}
+
 // One step of a write: the place where a test may end the process.
 void crash_point() {
-  static const long target = [] {
-    const char* text = std::getenv("TANDEM_CRASH_AT");
-    return text != nullptr ? std::strtol(text, nullptr, 10) : 0L;
-  }();
-  static long count = 0;
-  if (target > 0 && ++count == target) _exit(137);
+  if (calls_until_crash().load(std::memory_order_relaxed) > 0 && --calls_until_crash() == 0) _exit(137);
 }
 
 [[noreturn]] void fail_io(const fs::path& path, std::string_view what, int error) {
   std::string hint;
   if (error == ENOSPC || error == EDQUOT)
     hint = "Free some disk space; what was complete before is untouched.";
+  if (error == EFBIG)
+    hint = "Raise the limit on file sizes (ulimit -f); what was complete before is untouched.";
   if (error == EACCES || error == EPERM || error == EROFS) hint = "Choose a folder that you may write to.";
   throw Error(ErrorKind::kResource,
               fmt::format("[file] {}: {} failed: {}", path.string(), what, std::strerror(error)), hint);
@@ -74,25 +82,32 @@ void write_all(int fd, const fs::path& path, std::span<const std::byte> bytes) {
   }
 }
 
-void verify_content(const fs::path& path, std::span<const std::byte> bytes) {
-  const Descriptor fd(open_retrying(path, O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) fail_io(path, "open for verification", errno);
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
+// Reads exactly `expected` from the file's current position and compares.
+void verify_piece(int fd, const fs::path& path, std::span<const std::byte> expected) {
+  std::vector<std::byte> buffer(std::min(expected.size(), std::size_t{1} << 20));
   std::size_t done = 0;
-  while (true) {
-    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+  while (done < expected.size()) {
+    const ssize_t n = ::read(fd, buffer.data(), std::min(buffer.size(), expected.size() - done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_io(path, "read for verification", errno);
-    if (n == 0) break;
-    const auto count = static_cast<std::size_t>(n);
-    if (done + count > bytes.size() || std::memcmp(buffer.data(), bytes.data() + done, count) != 0)
-      fail(ErrorKind::kResource, "[file] {}: the bytes read back differ from those written at offset {}",
-           path.string(), done);
-    done += count;
+    if (n == 0 || std::memcmp(buffer.data(), expected.data() + done, static_cast<std::size_t>(n)) != 0)
+      fail(ErrorKind::kResource, "[file] {}: the bytes read back differ from those written", path.string());
+    done += static_cast<std::size_t>(n);
   }
-  if (done != bytes.size())
-    fail(ErrorKind::kResource, "[file] {}: {} bytes read back, {} written", path.string(), done,
-         bytes.size());
+}
+
+void verify_content(const fs::path& path, std::span<const std::span<const std::byte>> pieces) {
+  const Descriptor fd(open_retrying(path, O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) fail_io(path, "open for verification", errno);
+  std::size_t size = 0;
+  for (const auto& piece : pieces) {
+    verify_piece(fd.get(), path, piece);
+    size += piece.size();
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) fail_io(path, "stat for verification", errno);
+  if (static_cast<std::size_t>(info.st_size) != size)
+    fail(ErrorKind::kResource, "[file] {}: {} bytes on disk, {} written", path.string(), info.st_size, size);
 }
 
 void sync_folder(const fs::path& folder) {
@@ -102,28 +117,29 @@ void sync_folder(const fs::path& folder) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_io(folder, "fsync of the folder", errno);
 }
 
-void write_and_rename(const fs::path& path, const fs::path& temporary, std::span<const std::byte> bytes,
-                      bool verify) {
+void write_and_rename(const fs::path& path, const fs::path& temporary,
+                      std::span<const std::span<const std::byte>> pieces, bool verify) {
   crash_point();
   {
     const Descriptor fd(open_retrying(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (fd.get() < 0) fail_io(temporary, "create", errno);
-    write_all(fd.get(), temporary, bytes);
+    for (const auto& piece : pieces) write_all(fd.get(), temporary, piece);
     crash_point();
     if (::fsync(fd.get()) != 0) fail_io(temporary, "fsync", errno);
   }
-  if (verify) verify_content(temporary, bytes);
+  if (verify) verify_content(temporary, pieces);
   crash_point();
   if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "rename", errno);
 }
 
 }  // namespace
 
-void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes, bool verify) {
+void write_file_atomically(const fs::path& path, std::span<const std::span<const std::byte>> pieces,
+                           bool verify) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const fs::path temporary = folder / fmt::format(".tmp-{}-{}", ::getpid(), path.filename().string());
   try {
-    write_and_rename(path, temporary, bytes, verify);
+    write_and_rename(path, temporary, pieces, verify);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
@@ -131,9 +147,20 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> byte
   sync_folder(folder);
 }
 
+void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes, bool verify) {
+  write_file_atomically(path, std::span<const std::span<const std::byte>>(&bytes, 1), verify);
+}
+
 void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
+
+void remove_file(const fs::path& path) {
+  crash_point();
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_io(path, "remove", errno);
+}
+
+void set_crash_point(std::int64_t n) { calls_until_crash() = n; }
 
 std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
   std::error_code error;
@@ -175,8 +202,12 @@ FileLock::FileLock(const fs::path& path) {
         "Wait for it, or choose another --run-dir.");
   }
   const std::string pid = std::to_string(::getpid());
-  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, pid.data(), pid.size(), 0) < 0)
-    fail_io(path, "write of the pid", errno);
+  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, pid.data(), pid.size(), 0) < 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    descriptor_ = -1;
+    fail_io(path, "write of the pid", error);
+  }
 }
 
 FileLock::~FileLock() {

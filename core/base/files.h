@@ -17,6 +17,16 @@ namespace tandem {
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            bool verify = false);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+// The same for content in pieces, written one after the other.
+void write_file_atomically(const std::filesystem::path& path,
+                           std::span<const std::span<const std::byte>> pieces, bool verify = false);
+
+// Removes a file; one that is missing is no error. Throws Error{kResource}.
+void remove_file(const std::filesystem::path& path);
+
+// For tests: ends the process without warning (status 137) at the n-th system call, counted from now, of the
+// writes and removals above; 0: never. At start TANDEM_CRASH_AT of the environment holds.
+void set_crash_point(std::int64_t n);
 
 // Whole content of `path`; Error{kUsage} if missing, unreadable or longer than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);

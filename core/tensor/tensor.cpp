@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/tensor/layout.h"
 
 namespace tandem {
 namespace {
@@ -65,16 +66,6 @@ void store(void* base, std::int64_t i, DType dtype, double value) {
       static_cast<std::uint8_t*>(base)[at] = static_cast<std::uint8_t>(value);
       break;
   }
-}
-
-// Calls visit(logical index, stored index) for all elements; the stored index counts from the first element.
-template <class Visit>
-void for_each_element(const Shape& shape, std::int64_t pitch, const Visit& visit) {
-  const std::int64_t n = shape.batch(), c = shape.channels(),
-                     s = shape.rank() > 2 ? shape.spatial_numel() : 1;
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < c; ++j)
-      for (std::int64_t k = 0; k < s; ++k) visit((i * c + j) * s + k, (i * s + k) * pitch + j);
 }
 
 }  // namespace

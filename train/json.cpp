@@ -1,0 +1,77 @@
+// Writing is ours (exact shortest numbers through fmt); reading is nlohmann-json's.
+#include "train/json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tandem {
+namespace {
+
+const char* nonfinite_name(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+}  // namespace
+
+std::string json_quoted(std::string_view text) {
+  return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+JsonObject& JsonObject::raw(std::string_view key, std::string_view json) {
+  if (!body_.empty()) body_ += ", ";
+  body_ += json_quoted(key);
+  body_ += ": ";
+  body_ += json;
+  return *this;
+}
+
+template <class Number>
+JsonObject& JsonObject::number(std::string_view key, Number value) {
+  if (std::isfinite(value)) return raw(key, fmt::format("{}", value));
+  return raw(key, "null").add(std::string(key) + "_nonfinite", nonfinite_name(value));
+}
+
+JsonObject& JsonObject::add(std::string_view key, std::string_view text) {
+  return raw(key, json_quoted(text));
+}
+JsonObject& JsonObject::add(std::string_view key, bool value) { return raw(key, value ? "true" : "false"); }
+JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
+  return raw(key, fmt::format("{}", value));
+}
+JsonObject& JsonObject::add(std::string_view key, double value) { return number(key, value); }
+JsonObject& JsonObject::add(std::string_view key, float value) { return number(key, value); }
+
+JsonObject& JsonObject::add(std::string_view key, const std::vector<std::int64_t>& values) {
+  return raw(key, fmt::format("[{}]", fmt::join(values, ", ")));
+}
+
+JsonObject& JsonObject::add(std::string_view key, const std::vector<std::pair<std::string, double>>& values) {
+  JsonObject numbers, nonfinite;
+  for (const auto& [name, value] : values) {
+    if (std::isfinite(value)) {
+      numbers.add(name, value);
+    } else {
+      numbers.raw(name, "null");
+      nonfinite.add(name, nonfinite_name(value));
+    }
+  }
+  raw(key, numbers.text());
+  return nonfinite.body_.empty() ? *this : raw(std::string(key) + "_nonfinite", nonfinite.text());
+}
+
+JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>& objects) {
+  std::string list;
+  for (const JsonObject& object : objects) list += (list.empty() ? "" : ", ") + object.text();
+  return raw(key, "[" + list + "]");
+}
+
+std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text) {
+  const nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  std::map<std::string, std::string> members;
+  for (const auto& [key, value] : json.items())
+    members[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  return members;
+}
+
+}  // namespace tandem

@@ -1,0 +1,48 @@
+// JSON as a run writes it: one object built key by key with the shortest numbers that read back exactly, and
+// a strict reader of one object. The only place that includes nlohmann-json is json.cpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tandem {
+
+// {"key": value, ...} in the order of the calls, on one line. A number that is not finite is written as null,
+// followed by "KEY_nonfinite": "nan", "inf" or "-inf". Text that is not UTF-8 has its wrong bytes replaced by
+// U+FFFD.
+class JsonObject {
+ public:
+  JsonObject& add(std::string_view key, std::string_view text);
+  JsonObject& add(std::string_view key, const char* text) { return add(key, std::string_view(text)); }
+  JsonObject& add(std::string_view key, bool value);
+  JsonObject& add(std::string_view key, std::int64_t value);
+  JsonObject& add(std::string_view key, int value) { return add(key, std::int64_t{value}); }
+  JsonObject& add(std::string_view key, double value);
+  JsonObject& add(std::string_view key, float value);
+  JsonObject& add(std::string_view key, const std::vector<std::int64_t>& values);
+  // An object of numbers; what is not finite is named in "KEY_nonfinite": {...}.
+  JsonObject& add(std::string_view key, const std::vector<std::pair<std::string, double>>& values);
+  JsonObject& add(std::string_view key, const std::vector<JsonObject>& objects);
+
+  std::string text() const { return "{" + body_ + "}"; }
+
+ private:
+  JsonObject& raw(std::string_view key, std::string_view json);
+  template <class Number>
+  JsonObject& number(std::string_view key, Number value);
+
+  std::string body_;
+};
+
+std::string json_quoted(std::string_view text);
+
+// The members of one JSON object: texts as they are, everything else as JSON. Nothing unless `text` is
+// exactly one object.
+std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text);
+
+}  // namespace tandem

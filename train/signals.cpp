@@ -1,0 +1,67 @@
+// The handler does nothing but set lock-free flags (and _exit), all async-signal-safe.
+#include "train/signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "core/base/error.h"
+
+namespace tandem {
+namespace {
+
+// A handler can only reach static data; one StopSignals owns it at a time.
+std::atomic<int> first_signal{0};
+std::atomic<int> interrupts{0};
+std::atomic<bool> installed{false};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+constexpr int kStops[] = {SIGTERM, SIGINT, SIGUSR1};
+constexpr int kIgnored[] = {SIGXFSZ, SIGPIPE};
+constexpr int kInterruptedStatus = 130;
+
+extern "C" void tandem_on_stop_signal(int signal) {
+  if (signal == SIGINT && interrupts.fetch_add(1) > 0) _exit(kInterruptedStatus);
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  check_internal(!installed.exchange(true), "two StopSignals at the same time");
+  first_signal = 0;
+  interrupts = 0;
+  struct sigaction action {};
+  sigfillset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // reads and writes under way are not disturbed
+  std::size_t i = 0;
+  action.sa_handler = &tandem_on_stop_signal;
+  for (const int signal : kStops) ::sigaction(signal, &action, &previous_[i++]);
+  action.sa_handler = SIG_IGN;
+  for (const int signal : kIgnored) ::sigaction(signal, &action, &previous_[i++]);
+}
+
+StopSignals::~StopSignals() {
+  std::size_t i = 0;
+  for (const int signal : kStops) ::sigaction(signal, &previous_[i++], nullptr);
+  for (const int signal : kIgnored) ::sigaction(signal, &previous_[i++], nullptr);
+  installed = false;
+}
+
+bool StopSignals::requested() const { return first_signal != 0; }
+
+std::string StopSignals::name() const {
+  switch (first_signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "";
+  }
+}
+
+}  // namespace tandem
