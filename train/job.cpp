@@ -14,11 +14,17 @@ constexpr std::int64_t kMaxSteps = 1'000'000'000;
 Fields fields(PrecisionOptions& o) {
   return Fields()
       .choice("compute", o.compute,
-              {{"fp32", ComputeChoice::kFp32}, {"bf16", ComputeChoice::kBf16}, {"fp16", ComputeChoice::kFp16}, {"auto", ComputeChoice::kAuto}},
-              "Dtype of activations and of the weights' compute copies; auto: bf16 where the CPU computes it natively, else fp32")
+              {{"fp32", ComputeChoice::kFp32},
+               {"bf16", ComputeChoice::kBf16},
+               {"fp16", ComputeChoice::kFp16},
+               {"auto", ComputeChoice::kAuto}},
+              "Dtype of activations and of the weights' compute copies; auto: bf16 where the CPU computes it "
+              "natively, else fp32")
       .texts("fp32_layers", o.fp32_layers, "Name patterns of layers that stay in FP32 (beats everything)")
-      .texts("low_layers", o.low_layers, "Name patterns of layers forced to the compute dtype where that is allowed")
-      .flag("check_finite", o.check_finite, "Skip steps with a non-finite loss or gradient, in fp32 and bf16 too")
+      .texts("low_layers", o.low_layers,
+             "Name patterns of layers forced to the compute dtype where that is allowed")
+      .flag("check_finite", o.check_finite,
+            "Skip steps with a non-finite loss or gradient, in fp32 and bf16 too")
       .group("loss_scale", o.loss_scale, "Loss scaling");
 }
 
@@ -32,7 +38,8 @@ Fields fields(LossOptions::Dice& o) {
 
 Fields fields(LossOptions::CrossEntropy& o) {
   return Fields()
-      .number("label_smoothing", o.label_smoothing, {.min = 0, .max = 1, .exclusive_max = true}, "Part of the target spread over all classes")
+      .number("label_smoothing", o.label_smoothing, {.min = 0, .max = 1, .exclusive_max = true},
+              "Part of the target spread over all classes")
       .number("weight", o.weight, {.min = 0, .max = 1e6}, "Weight of the cross entropy term");
 }
 
@@ -48,11 +55,15 @@ Fields fields(LossOptions& o) {
 Fields fields(TrainOptions& o) {
   return Fields()
       .integer("batch_size", o.batch_size, {.min = 1, .max = 65536}, "Samples per micro-batch")
-      .integer("iterations", o.iterations, {.min = 1, .max = kMaxSteps}, "Optimizer steps attempted in all; or give epochs", "steps")
-      .integer("epochs", o.epochs, {.min = 1, .max = kMaxSteps}, "Epochs of iterations_per_epoch steps; or give iterations")
-      .integer("iterations_per_epoch", o.iterations_per_epoch, {.min = 1, .max = kMaxSteps}, "Length of an epoch of sampled patches", "steps")
+      .integer("iterations", o.iterations, {.min = 1, .max = kMaxSteps},
+               "Optimizer steps attempted in all; or give epochs", "steps")
+      .integer("epochs", o.epochs, {.min = 1, .max = kMaxSteps},
+               "Epochs of iterations_per_epoch steps; or give iterations")
+      .integer("iterations_per_epoch", o.iterations_per_epoch, {.min = 1, .max = kMaxSteps},
+               "Length of an epoch of sampled patches", "steps")
       .integer("accumulate", o.accumulate, {.min = 1, .max = 65536}, "Micro-batches per optimizer step")
-      .number("clip_norm", o.clip_norm, {.min = 0, .exclusive_min = true}, "Largest global gradient norm, after unscaling; null: off")
+      .number("clip_norm", o.clip_norm, {.min = 0, .exclusive_min = true},
+              "Largest global gradient norm, after unscaling; null: off")
       .check([&o](ErrorList& errors) {
         if (o.iterations.has_value() == o.epochs.has_value())
           errors.rule("iterations", o.iterations ? "got both iterations and epochs, expected one of them"
@@ -61,30 +72,36 @@ Fields fields(TrainOptions& o) {
 }
 
 Fields fields(SelectOptions& o) {
-  return Fields().choice("metric", o.metric, {"none", "dice"},
-                         "Validation metric whose best checkpoint is kept; none: the last checkpoint is the result");
+  return Fields().choice(
+      "metric", o.metric, {"none", "dice"},
+      "Validation metric whose best checkpoint is kept; none: the last checkpoint is the result");
 }
 
 Fields fields(CheckpointOptions& o) {
   return Fields()
-      .integer("every", o.every, {.min = 1, .max = kMaxSteps}, "Save each so many steps, and at the end", "steps")
+      .integer("every", o.every, {.min = 1, .max = kMaxSteps}, "Save each so many steps, and at the end",
+               "steps")
       .integer("keep_last", o.keep_last, {.min = 1, .max = 10000}, "Newest checkpoints kept")
       .integer("keep_best", o.keep_best, {.min = 0, .max = 10000}, "Best checkpoints kept, by select.metric")
       .flag("verify", o.verify, "Read a checkpoint back before older ones are deleted");
 }
 
 Fields fields(LogOptions& o) {
-  return Fields().integer("every", o.every, {.min = 1, .max = kMaxSteps}, "Steps between two lines of metrics.jsonl; skipped steps are always logged", "steps");
+  return Fields().integer("every", o.every, {.min = 1, .max = kMaxSteps},
+                          "Steps between two lines of metrics.jsonl; skipped steps are always logged",
+                          "steps");
 }
 
 Fields fields(JobOptions& o) {
   return Fields()
       .text("name", o.name, "Name of the job; run folders are runs/<name>-NNN")
       .choice("task", o.task, {"segmentation"}, "What is learnt")
-      .integer("seed", o.seed, {.min = 0, .max = std::int64_t{1} << 53}, "Seed of weights, patches and augmentation")
+      .integer("seed", o.seed, {.min = 0, .max = std::int64_t{1} << 53},
+               "Seed of weights, patches and augmentation")
       .flag("deterministic", o.deterministic, "Fixed reduction order (the CPU backend always has one)")
       .text("device", o.device, "auto, cpu, cuda or cuda:N")
-      .integer_or_auto("threads", o.threads, {.min = 1, .max = 4096}, "Compute threads; auto: all usable cores")
+      .integer_or_auto("threads", o.threads, {.min = 1, .max = 4096},
+                       "Compute threads; auto: all usable cores")
       .group("precision", o.precision, "Mixed precision")
       .group("data", o.data, "Training and validation data")
       .group("augment", o.augment, "Random changes of training samples")
@@ -100,8 +117,13 @@ Fields fields(JobOptions& o) {
       .group("checkpoint", o.checkpoint, "Checkpoints")
       .group("log", o.log, "Logging")
       .check([&o](ErrorList& errors) {
-        const bool fits = !o.name.empty() && o.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == std::string::npos;
-        if (!fits) errors.rule("name", "got '" + o.name + "', expected letters, digits, '.', '_' or '-': it names the run folder");
+        const bool fits =
+            !o.name.empty() &&
+            o.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+                std::string::npos;
+        if (!fits)
+          errors.rule("name", "got '" + o.name +
+                                  "', expected letters, digits, '.', '_' or '-': it names the run folder");
       });
 }
 
@@ -114,10 +136,14 @@ JobOptions load_job(const std::filesystem::path& path, const std::vector<std::st
 
 DType compute_dtype(ComputeChoice choice) {
   switch (choice) {
-    case ComputeChoice::kFp32: return DType::kF32;
-    case ComputeChoice::kBf16: return DType::kBF16;
-    case ComputeChoice::kFp16: return DType::kF16;
-    case ComputeChoice::kAuto: break;
+    case ComputeChoice::kFp32:
+      return DType::kF32;
+    case ComputeChoice::kBf16:
+      return DType::kBF16;
+    case ComputeChoice::kFp16:
+      return DType::kF16;
+    case ComputeChoice::kAuto:
+      break;
   }
   const CpuTarget target = cpu_target();
   return target.isa == CpuIsa::kAmx || target.avx512_bf16 ? DType::kBF16 : DType::kF32;
@@ -130,7 +156,8 @@ Precision precision_of(const PrecisionOptions& options) {
 Device device_of(const std::string& text) {
   if (text == "auto" || text == "cpu") return kCpuDevice;
   if (text.rfind("cuda", 0) == 0)
-    throw Error(ErrorKind::kDevice, fmt::format("[device] {}: this build has no CUDA backend", text), "Use device: cpu or auto.");
+    throw Error(ErrorKind::kDevice, fmt::format("[device] {}: this build has no CUDA backend", text),
+                "Use device: cpu or auto.");
   throw Error(ErrorKind::kConfig, fmt::format("[device] got '{}', expected auto, cpu, cuda or cuda:N", text));
 }
 

@@ -1,5 +1,5 @@
-// The job: every option of the YAML file as one value. Field names are JOB.md's keys; each part's own options live with
-// the code that uses them.
+// The job: every option of the YAML file as one value. Field names are JOB.md's keys; each part's own options
+// live with the code that uses them.
 #pragma once
 
 #include <filesystem>
@@ -95,7 +95,8 @@ Fields fields(CheckpointOptions& options);
 Fields fields(LogOptions& options);
 Fields fields(JobOptions& options);
 
-// The job of `path` with `overrides` ("key=value") applied. Throws Error{kConfig} with all errors of the file.
+// The job of `path` with `overrides` ("key=value") applied. Throws Error{kConfig} with all errors of the
+// file.
 JobOptions load_job(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The dtype of `choice` on this machine: auto is BF16 where AMX or AVX-512 BF16 computes it, else FP32.

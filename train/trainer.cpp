@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/ops/elementwise.h"
 
 namespace tandem {
@@ -13,7 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
+double milliseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
 
 }  // namespace
 
@@ -49,7 +51,8 @@ StepReport Trainer::step(Loader& loader) {
   optimizer_.step(state_);
   report.loss = loss;
   report.event = state_.event;
-  report.grad_norm = state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();
+  report.grad_norm =
+      state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();
   scaler_.update(state_);
 
   report.data_wait_ms = milliseconds(waited);
@@ -79,21 +82,17 @@ void Trainer::save(CheckpointContent& content) const {
   for (const Optimizer::Moment& moment : optimizer_.moments())
     for (const ParamSegment& segment : params_.segments())
       if (segment.region == moment.region)
-        content.tensors.push_back({"optimizer/" + moment.name + "/" + segment.name, ParamStore::view(segment, moment.flat)});
+        content.tensors.push_back(
+            {"optimizer/" + moment.name + "/" + segment.name, ParamStore::view(segment, moment.flat)});
 }
 
 void Trainer::load(const CheckpointContent& content) {
   CheckpointContent own;
   save(own);
-  for (const NamedTensor& target : own.tensors) require_tensor(content, target.name, target.tensor.shape());
-  for (const NamedTensor& target : own.tensors) {
-    const Tensor& source = require_tensor(content, target.name, target.tensor.shape());
-    const std::array<Tensor, 1> inputs{source.to_device(context_.device)};
-    backend_of(context_.device).map({.kernel = MapKernel::kCopy}, inputs, target.tensor);
-  }
+  restore_tensors(content, own.tensors);
   params_.refresh_copies();
   state_ = content.state;
-  scaler_.resume(state_);
+  for (const std::string& difference : scaler_.resume(state_)) log_info("{}", difference);
 }
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
-// The training step (docs/design.md, "One training step") over a model, a criterion and batches. Knows nothing of files,
-// YAML or run folders: train/run.h drives it for a job, users drive it for their own models.
+// The training step (docs/design.md, "One training step") over a model, a criterion and batches. Knows
+// nothing of files, YAML or run folders: train/run.h drives it for a job, users drive it for their own
+// models.
 #pragma once
 
 #include <functional>
@@ -33,16 +34,16 @@ struct StepReport {
   std::int64_t step = 0;  // attempted steps, this one included
   double loss = 0;        // mean over the micro-batches
   StepEvent event = StepEvent::kGood;
-  double scale = 1;       // used by this step
-  double lr = 0;          // of this step, applied or not
-  double grad_norm = 0;   // of the unscaled gradients; NaN unless event is kGood
+  double scale = 1;      // used by this step
+  double lr = 0;         // of this step, applied or not
+  double grad_norm = 0;  // of the unscaled gradients; NaN unless event is kGood
   double data_wait_ms = 0, step_ms = 0;
 };
 
 class Trainer {
  public:
-  // Binds the model's parameters to a new ParamStore in context.compute and `precision`; the model must outlive the
-  // trainer.
+  // Binds the model's parameters to a new ParamStore in context.compute and `precision`; the model must
+  // outlive the trainer.
   Trainer(const Context& context, const Precision& precision, Module& model, Criterion criterion,
           const TrainerOptions& options);
 
@@ -54,8 +55,8 @@ class Trainer {
   ParamStore& params() { return params_; }
   const StepState& state() const { return state_; }
 
-  // Everything that the next step depends on: masters, moments, StepState. load() checks names and shapes first and
-  // changes nothing if they do not fit (Error{kCheckpoint}).
+  // Everything that the next step depends on: masters, moments, StepState. load() checks names and shapes
+  // first and changes nothing if they do not fit (Error{kCheckpoint}).
   void save(CheckpointContent& content) const;
   void load(const CheckpointContent& content);
 
