@@ -15,10 +15,11 @@ namespace tandem {
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   std::uint64_t seed = 0;
-  bool shuffle = true;             // a new permutation each epoch, else in order
-  std::int64_t first_batch = 0;    // batches handed out before: a resumed run goes on with this one
-  std::optional<int> workers = 0;  // 0: next() makes the batch itself; nullopt: by the cores of this machine
-  std::int64_t prefetch = 2;       // batches ready or in work ahead of next(), >= 1
+  bool shuffle = true;           // a new permutation each epoch, else in order
+  std::int64_t first_batch = 0;  // batches handed out before: a resumed run goes on with this one
+  std::optional<std::int64_t> workers =
+      0;                      // 0: next() makes the batch itself; nullopt: by the cores of this machine
+  std::int64_t prefetch = 2;  // batches ready or in work ahead of next(), >= 1
 };
 
 struct Batch {

@@ -1,0 +1,70 @@
+// Label values to class indices.
+#include "data/label_map.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int32_t kSmallValues = 256;
+constexpr std::size_t kShownValues = 8;
+
+}  // namespace
+
+LabelMap::LabelMap(const std::vector<LabelClass>& classes, OtherLabels other)
+    : small_(kSmallValues, -1), other_is_background_(other == OtherLabels::kBackground) {
+  check_internal(!classes.empty() && classes.size() <= 256, "a label map needs 1 to 256 classes");
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    names_.push_back(classes[c].name);
+    values_.push_back(classes[c].values);
+    for (const std::int64_t value : classes[c].values) {
+      class_of_[static_cast<std::int32_t>(value)] = static_cast<std::uint8_t>(c);
+      if (value >= 0 && value < kSmallValues)
+        small_[static_cast<std::size_t>(value)] = static_cast<std::int16_t>(c);
+    }
+  }
+}
+
+void LabelMap::apply(std::span<const std::int32_t> values, std::span<std::uint8_t> classes,
+                     UnknownLabels& unknown) const {
+  check_internal(values.size() == classes.size(), "LabelMap::apply: sizes differ");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int32_t value = values[i];
+    int found = -1;
+    if (value >= 0 && value < kSmallValues) {
+      found = small_[static_cast<std::size_t>(value)];
+    } else if (const auto entry = class_of_.find(value); entry != class_of_.end()) {
+      found = entry->second;
+    }
+    if (found < 0 && !other_is_background_) ++unknown[value];
+    classes[i] = static_cast<std::uint8_t>(std::max(found, 0));
+  }
+}
+
+void LabelMap::expect_none(const UnknownLabels& unknown, const std::string& file) {
+  if (unknown.empty()) return;
+  std::string text;
+  std::size_t shown = 0;
+  for (const auto& [value, count] : unknown) {
+    if (shown++ == kShownValues) break;
+    text += fmt::format("{}{} ({} voxels)", text.empty() ? "" : ", ", value, count);
+  }
+  if (unknown.size() > kShownValues) text += fmt::format(" and {} more", unknown.size() - kShownValues);
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("[labels] {}: /label: got values {}, expected only those of data.labels", file, text),
+      "Name them in data.labels, or set data.other_labels: background.");
+}
+
+std::vector<std::int32_t> LabelMap::output_values() const {
+  const bool single =
+      std::all_of(values_.begin(), values_.end(), [](const auto& list) { return list.size() == 1; });
+  std::vector<std::int32_t> result;
+  for (std::size_t c = 0; c < values_.size(); ++c)
+    result.push_back(static_cast<std::int32_t>(single ? values_[c].front() : static_cast<std::int64_t>(c)));
+  return result;
+}
+
+}  // namespace tandem

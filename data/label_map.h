@@ -1,0 +1,45 @@
+// Values of label files -> class indices, and back for predictions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "data/options.h"
+
+namespace tandem {
+
+// Voxels of values that no class names.
+using UnknownLabels = std::map<std::int32_t, std::int64_t>;
+
+class LabelMap {
+ public:
+  // `classes` as checked by fields(DataOptions&): at most 256, no value twice.
+  explicit LabelMap(const std::vector<LabelClass>& classes, OtherLabels other = OtherLabels::kError);
+
+  std::int64_t classes() const { return static_cast<std::int64_t>(names_.size()); }
+  const std::vector<std::string>& names() const { return names_; }
+
+  // values -> class indices (same size). Values that no class names become 0 and, unless they are declared
+  // background, are counted in `unknown`.
+  void apply(std::span<const std::int32_t> values, std::span<std::uint8_t> classes,
+             UnknownLabels& unknown) const;
+  // Error{kData} naming file, values and counts if there are any.
+  static void expect_none(const UnknownLabels& unknown, const std::string& file);
+
+  // What a prediction file holds for each class: the class's value where every class has exactly one, else
+  // (merged classes) the class index.
+  std::vector<std::int32_t> output_values() const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::vector<std::int64_t>> values_;
+  std::unordered_map<std::int32_t, std::uint8_t> class_of_;
+  std::vector<std::int16_t> small_;  // class of values 0..255, -1: none
+  bool other_is_background_;
+};
+
+}  // namespace tandem
