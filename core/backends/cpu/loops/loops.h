@@ -1,6 +1,6 @@
-// What the loops of one instruction-set level are given: plain structs of raw pointers, and the level's function table.
-// No inline functions and no containers here: this header is compiled at every level, and a symbol that the linker may
-// merge would carry wide instructions to a narrow machine.
+// What the loops of one instruction-set level are given: plain structs of raw pointers, and the level's
+// function table. No inline functions and no containers here: this header is compiled at every level, and a
+// symbol that the linker may merge would carry wide instructions to a narrow machine.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Matrix {
   std::int64_t rows, channels, pitch;
 };
 
-// How the rows of each of `samples` groups of rows_per_sample rows are cut into chunks; partial results are stored per
-// (sample, chunk). Depends on the shape alone.
+// How the rows of each of `samples` groups of rows_per_sample rows are cut into chunks; partial results are
+// stored per (sample, chunk). Depends on the shape alone.
 struct Chunks {
   std::int64_t samples, rows_per_sample, rows_per_chunk, per_sample;
 };
@@ -70,9 +70,10 @@ struct NormLoop {
   Activation activation;
   float slope;
   Chunks chunks;
-  Matrix x, y;     // y: dx in the backward pass
-  Matrix dy;       // backward only
-  double* partial; // [sample][chunk][2][channels]: mean and sum of squared deviations; backward: sums of g, g*xhat
+  Matrix x, y;      // y: dx in the backward pass
+  Matrix dy;        // backward only
+  double* partial;  // [sample][chunk][2][channels]: mean and sum of squared deviations; backward: sums of g,
+                    // g*xhat
   // Per sample and channel, [samples, channels]; what they are is said at each function of norm.cpp.
   const float *center, *factor, *offset;
   const float *inv_std, *mean_g, *mean_gx;
@@ -103,8 +104,8 @@ struct LossLoop {
   std::int32_t ignore_label;
   float smoothing;
   double* partial;  // [sample][chunk][3 * channels + 2]: I, P, G, nll, valid voxels (NaN after a bad label)
-  // Backward, already times the seed: d loss / d p_c = prediction[n, c] (* 2 p_c when squared) + intersection[n, c] of
-  // the label's class; cross entropy's factor on p - target.
+  // Backward, already times the seed: d loss / d p_c = prediction[n, c] (* 2 p_c when squared) +
+  // intersection[n, c] of the label's class; cross entropy's factor on p - target.
   const float *prediction, *intersection;
   float ce_factor;
 };

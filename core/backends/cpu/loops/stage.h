@@ -1,5 +1,5 @@
-// Rows of a tensor as dense floats: F32 rows that lie densely are used in place, others pass through a small buffer that
-// stays in cache. And the parallel loop over tasks. Internal linkage throughout (see vec.h).
+// Rows of a tensor as dense floats: F32 rows that lie densely are used in place, others pass through a small
+// buffer that stays in cache. And the parallel loop over tasks. Internal linkage throughout (see vec.h).
 #pragma once
 
 #include "core/backends/cpu/loops/loops.h"
@@ -61,7 +61,8 @@ inline const float* read_rows(const Matrix& m, std::int64_t row, std::int64_t co
   return buffer;
 }
 
-// Where to compute `count` rows from `row`: the tensor's own memory or `buffer`; then finish_rows brings them home.
+// Where to compute `count` rows from `row`: the tensor's own memory or `buffer`; then finish_rows brings them
+// home.
 inline float* target_rows(const Matrix& m, std::int64_t row, float* buffer) {
   return is_dense(m) && m.dtype == DType::kF32 ? static_cast<float*>(row_pointer(m, row)) : buffer;
 }

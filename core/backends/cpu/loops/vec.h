@@ -1,5 +1,5 @@
-// This level's vector of floats and the exact conversions of F16 and BF16 rows. Everything has internal linkage, so that
-// no symbol of one level can stand in for another's. Staging of tensors is in stage.h.
+// This level's vector of floats and the exact conversions of F16 and BF16 rows. Everything has internal
+// linkage, so that no symbol of one level can stand in for another's. Staging of tensors is in stage.h.
 #pragma once
 
 #include <immintrin.h>
@@ -88,8 +88,10 @@ inline std::uint16_t narrow_bfloat16(float x) {
 inline void widen_halves(const std::uint16_t* from, float* to, std::int64_t n) {
   std::int64_t i = 0;
 #if defined(__AVX512F__)
+  constexpr __mmask16 kAll = 0xffff;  // the unmasked forms of g++ 12 warn of their own undefined register
   for (; i + 16 <= n; i += 16)
-    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+    _mm512_storeu_ps(
+        to + i, _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
 #endif
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8)
@@ -101,9 +103,10 @@ inline void widen_halves(const std::uint16_t* from, float* to, std::int64_t n) {
 inline void narrow_halves(const float* from, std::uint16_t* to, std::int64_t n) {
   std::int64_t i = 0;
 #if defined(__AVX512F__)
+  constexpr __mmask16 kAll = 0xffff;
   for (; i + 16 <= n; i += 16)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+                        _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8)

@@ -1,0 +1,224 @@
+// Instance norm with the activation fused: statistics, application, and the two passes of the backward.
+// Statistics are two-pass within a block that lies in cache, blocks are merged in double (Chan et al. 1979).
+#include "core/backends/cpu/loops/columns.h"
+#include "core/backends/cpu/loops/entries.h"
+#include "core/backends/kernel_args.h"
+
+namespace tandem::TD_ISA_NAMESPACE {
+namespace {
+
+// Mean and sum of squared deviations of the rows seen so far, per channel.
+struct Moments {
+  double rows = 0;
+  double *mean, *deviation;
+};
+
+// Adds a block of `count` rows to the moments.
+void add_block(const Wide& w, const float* x, std::int64_t count, Moments& moments) {
+  alignas(64) float sums[2 * kMaxWidth];
+  alignas(64) float pivot[kMaxWidth];
+  double total[2][kMaxChannels] = {};
+  float near_mean[kMaxChannels];
+  const double n = static_cast<double>(count);
+  visit_columns<1>(
+      w, count, [&]<class V>(std::int64_t i, std::int64_t, V* term) { term[0] = load<V>(x + i); }, sums);
+  fold(w, sums, total[0]);
+  for (std::int64_t c = 0; c < w.channels; ++c) {
+    near_mean[c] = static_cast<float>(total[0][c] / n);
+    total[0][c] = 0;
+  }
+  expand(w, near_mean, pivot);
+  visit_columns<2>(
+      w, count,
+      [&]<class V>(std::int64_t i, std::int64_t col, V* term) {
+        const V d = load<V>(x + i) - load<V>(pivot + col);
+        term[0] = d;
+        term[1] = d * d;
+      },
+      sums);
+  fold(w, sums, total[0]);
+  fold(w, sums + kMaxWidth, total[1]);
+  const double all = moments.rows + n, share = n / all, cross = moments.rows * share;
+  for (std::int64_t c = 0; c < w.channels; ++c) {
+    const double shift = total[0][c] / n;
+    const double delta = static_cast<double>(near_mean[c]) + shift - moments.mean[c];
+    moments.mean[c] += delta * share;
+    moments.deviation[c] += total[1][c] - total[0][c] * shift + delta * delta * cross;
+  }
+  moments.rows = all;
+}
+
+// f(z) of the fused activation and dy * f'(z).
+template <Activation kActivation, class V>
+inline V activate(V z, float slope) {
+  if constexpr (kActivation == Activation::kRelu) return z < V{} ? V{} : z;
+  if constexpr (kActivation == Activation::kLeakyRelu) return z < V{} ? slope * z : z;
+  return z;
+}
+template <Activation kActivation, class V>
+inline V activation_gradient(V dy, V z, float slope) {
+  if constexpr (kActivation == Activation::kRelu) return z <= V{} ? V{} : dy;
+  if constexpr (kActivation == Activation::kLeakyRelu) return z <= V{} ? slope * dy : dy;
+  return dy;
+}
+
+// Runs body(first_row, count) over the blocks of rows [first, end).
+template <class Body>
+inline void for_blocks(const Wide& w, std::int64_t first, std::int64_t end, const Body& body) {
+  for (std::int64_t row = first; row < end; row += w.block_rows)
+    body(row, end - row < w.block_rows ? end - row : w.block_rows);
+}
+
+template <Activation kActivation>
+void apply_chunk(const NormLoop& loop, std::int64_t sample, std::int64_t first, std::int64_t end) {
+  const Wide w = wide_of(loop.x.channels);
+  alignas(64) float in[kMaxBlock], out[kMaxBlock];
+  alignas(64) float center[kMaxWidth], factor[kMaxWidth], offset[kMaxWidth];
+  const std::int64_t at = sample * w.channels;
+  expand(w, loop.center + at, center);
+  expand(w, loop.factor + at, factor);
+  expand(w, loop.offset + at, offset);
+  for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+    const float* x = read_rows(loop.x, row, count, in);
+    float* y = target_rows(loop.y, row, out);
+    visit_columns<0>(
+        w, count,
+        [&]<class V>(std::int64_t i, std::int64_t col, V*) {
+          const V z =
+              (load<V>(x + i) - load<V>(center + col)) * load<V>(factor + col) + load<V>(offset + col);
+          store<V>(y + i, activate<kActivation>(z, loop.slope));
+        },
+        nullptr);
+    finish_rows(loop.y, row, count, y);
+  });
+}
+
+// The per-channel constants of the backward passes over the width.
+struct BackwardConstants {
+  float center[kMaxWidth], inv_std[kMaxWidth], scale[kMaxWidth], shift[kMaxWidth];
+};
+
+void expand_constants(const NormLoop& loop, const Wide& w, std::int64_t sample, BackwardConstants& k) {
+  const std::int64_t at = sample * w.channels;
+  expand(w, loop.center + at, k.center);
+  expand(w, loop.inv_std + at, k.inv_std);
+  expand(w, loop.scale, k.scale);
+  expand(w, loop.shift, k.shift);
+}
+
+template <Activation kActivation>
+void backward_sums_chunk(const NormLoop& loop, double* partial, std::int64_t sample, std::int64_t first,
+                         std::int64_t end) {
+  const Wide w = wide_of(loop.x.channels);
+  alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], sums[2 * kMaxWidth];
+  BackwardConstants k;
+  expand_constants(loop, w, sample, k);
+  for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
+  for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+    const float* x = read_rows(loop.x, row, count, x_stage);
+    const float* dy = read_rows(loop.dy, row, count, dy_stage);
+    visit_columns<2>(
+        w, count,
+        [&]<class V>(std::int64_t i, std::int64_t col, V* term) {
+          const V xhat = (load<V>(x + i) - load<V>(k.center + col)) * load<V>(k.inv_std + col);
+          const V z = xhat * load<V>(k.scale + col) + load<V>(k.shift + col);
+          const V g = activation_gradient<kActivation>(load<V>(dy + i), z, loop.slope);
+          term[0] = g;
+          term[1] = g * xhat;
+        },
+        sums);
+    fold(w, sums, partial);
+    fold(w, sums + kMaxWidth, partial + w.channels);
+  });
+}
+
+template <Activation kActivation>
+void backward_apply_chunk(const NormLoop& loop, std::int64_t sample, std::int64_t first, std::int64_t end) {
+  const Wide w = wide_of(loop.x.channels);
+  alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], out[kMaxBlock];
+  alignas(64) float mean_g[kMaxWidth], mean_gx[kMaxWidth], factor[kMaxWidth];
+  BackwardConstants k;
+  expand_constants(loop, w, sample, k);
+  const std::int64_t at = sample * w.channels;
+  expand(w, loop.mean_g + at, mean_g);
+  expand(w, loop.mean_gx + at, mean_gx);
+  expand(w, loop.factor + at, factor);
+  for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+    const float* x = read_rows(loop.x, row, count, x_stage);
+    const float* dy = read_rows(loop.dy, row, count, dy_stage);
+    float* dx = target_rows(loop.y, row, out);
+    visit_columns<0>(
+        w, count,
+        [&]<class V>(std::int64_t i, std::int64_t col, V*) {
+          const V xhat = (load<V>(x + i) - load<V>(k.center + col)) * load<V>(k.inv_std + col);
+          const V z = xhat * load<V>(k.scale + col) + load<V>(k.shift + col);
+          const V g = activation_gradient<kActivation>(load<V>(dy + i), z, loop.slope);
+          store<V>(dx + i,
+                   ((g - load<V>(mean_g + col)) - xhat * load<V>(mean_gx + col)) * load<V>(factor + col));
+        },
+        nullptr);
+    finish_rows(loop.y, row, count, dx);
+  });
+}
+
+// Calls body.operator()<kActivation>() for the loop's activation.
+template <class Body>
+inline void with_activation(Activation activation, const Body& body) {
+  if (activation == Activation::kRelu)
+    body.template operator()<Activation::kRelu>();
+  else if (activation == Activation::kLeakyRelu)
+    body.template operator()<Activation::kLeakyRelu>();
+  else
+    body.template operator()<Activation::kNone>();
+}
+
+}  // namespace
+
+// partial[sample][chunk] = mean[channels], then sum of squared deviations[channels], of x over the chunk.
+void norm_statistics(const NormLoop& loop) {
+  for_chunks(loop.chunks, loop.threads,
+             [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t end) {
+               const Wide w = wide_of(loop.x.channels);
+               alignas(64) float stage[kMaxBlock];
+               double* partial = loop.partial + task * 2 * w.channels;
+               for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
+               Moments moments{0, partial, partial + w.channels};
+               for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+                 add_block(w, read_rows(loop.x, row, count, stage), count, moments);
+               });
+             });
+}
+
+// y = activation((x - center) * factor + offset).
+void norm_apply(const NormLoop& loop) {
+  with_activation(loop.activation, [&]<Activation kActivation>() {
+    for_chunks(loop.chunks, loop.threads,
+               [&](std::int64_t, std::int64_t sample, std::int64_t first, std::int64_t end) {
+                 apply_chunk<kActivation>(loop, sample, first, end);
+               });
+  });
+}
+
+// partial[sample][chunk] = sum of g[channels], then sum of g * xhat[channels], with g = dy * activation'(z),
+// xhat = (x - center) * inv_std, z = xhat * scale + shift.
+void norm_backward_sums(const NormLoop& loop) {
+  with_activation(loop.activation, [&]<Activation kActivation>() {
+    for_chunks(loop.chunks, loop.threads,
+               [&](std::int64_t task, std::int64_t sample, std::int64_t first, std::int64_t end) {
+                 backward_sums_chunk<kActivation>(loop, loop.partial + task * 2 * loop.x.channels, sample,
+                                                  first, end);
+               });
+  });
+}
+
+// y (dx) = (g - mean_g - xhat * mean_gx) * factor, factor = scale * inv_std.
+void norm_backward_apply(const NormLoop& loop) {
+  with_activation(loop.activation, [&]<Activation kActivation>() {
+    for_chunks(loop.chunks, loop.threads,
+               [&](std::int64_t, std::int64_t sample, std::int64_t first, std::int64_t end) {
+                 backward_apply_chunk<kActivation>(loop, sample, first, end);
+               });
+  });
+}
+
+}  // namespace tandem::TD_ISA_NAMESPACE

@@ -1,0 +1,71 @@
+// Blocks of rows transposed to one plane per channel, so that loops over few channels run over rows instead:
+// softmax and the losses. A plane has block_rows floats, those past the rows read are 0. Internal linkage.
+#pragma once
+
+#include <omp.h>
+
+#include "core/backends/cpu/loops/stage.h"
+#include "core/kernels/math.h"
+
+namespace tandem::TD_ISA_NAMESPACE {
+namespace {
+
+constexpr std::int64_t kMaxBlockRows = 256;
+
+// One thread's scratch: `rows` for staging, `planes` for the block.
+struct PlaneScratch {
+  float *rows, *planes;
+};
+
+inline PlaneScratch plane_scratch(const SoftmaxLoop& loop) {
+  const std::int64_t block = loop.x.channels * loop.block_rows;
+  float* mine = loop.scratch + omp_get_thread_num() * 2 * block;
+  return {mine, mine + block};
+}
+
+// Rows in use rounded up to whole vectors of any level; <= block_rows, which is a multiple of 16.
+inline std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }
+
+inline void read_planes(const SoftmaxLoop& loop, const Matrix& m, std::int64_t row, std::int64_t count,
+                        const PlaneScratch& scratch) {
+  const float* rows = read_rows(m, row, count, scratch.rows);
+  const std::int64_t channels = m.channels;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    float* plane = scratch.planes + c * loop.block_rows;
+    for (std::int64_t r = 0; r < count; ++r) plane[r] = rows[r * channels + c];
+    for (std::int64_t r = count; r < padded(count); ++r) plane[r] = 0;
+  }
+}
+
+inline void write_planes(const SoftmaxLoop& loop, const Matrix& m, std::int64_t row, std::int64_t count,
+                         const PlaneScratch& scratch) {
+  float* rows = target_rows(m, row, scratch.rows);
+  const std::int64_t channels = m.channels;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float* plane = scratch.planes + c * loop.block_rows;
+    for (std::int64_t r = 0; r < count; ++r) rows[r * channels + c] = plane[r];
+  }
+  finish_rows(m, row, count, rows);
+}
+
+// highest[r] = maximum over the planes; NaN where a logit is NaN.
+inline void plane_maximum(const SoftmaxLoop& loop, const float* planes, std::int64_t n, float* highest) {
+  for (std::int64_t r = 0; r < n; ++r) highest[r] = planes[r];
+  for (std::int64_t c = 1; c < loop.x.channels; ++c) {
+    const float* x = planes + c * loop.block_rows;
+    for (std::int64_t r = 0; r < n; ++r) highest[r] = highest[r] >= x[r] ? highest[r] : x[r];
+  }
+}
+
+// Runs body(task, sample, row, count) for every block of every chunk.
+template <class Body>
+inline void for_plane_blocks(const SoftmaxLoop& loop, const Body& body) {
+  for_chunks(loop.chunks, loop.threads,
+             [&](std::int64_t task, std::int64_t sample, std::int64_t first, std::int64_t end) {
+               for (std::int64_t row = first; row < end; row += loop.block_rows)
+                 body(task, sample, row, end - row < loop.block_rows ? end - row : loop.block_rows);
+             });
+}
+
+}  // namespace
+}  // namespace tandem::TD_ISA_NAMESPACE

@@ -1,0 +1,86 @@
+// Sums over rows, and the gradient check: non-finite count and sum of squares.
+#include "core/backends/cpu/loops/columns.h"
+#include "core/backends/cpu/loops/entries.h"
+
+namespace tandem::TD_ISA_NAMESPACE {
+namespace {
+
+void reduce_chunk(const ReduceLoop& loop, double* partial, std::int64_t first, std::int64_t end) {
+  const Wide w = wide_of(loop.x.channels);
+  alignas(64) float x_stage[kMaxBlock], y_stage[kMaxBlock], sums[kMaxWidth];
+  for (std::int64_t c = 0; c < w.channels; ++c) partial[c] = 0;
+  for (std::int64_t row = first; row < end; row += w.block_rows) {
+    const std::int64_t count = end - row < w.block_rows ? end - row : w.block_rows;
+    const float* x = read_rows(loop.x, row, count, x_stage);
+    if (loop.y.data == nullptr) {
+      visit_columns<1>(
+          w, count, [&]<class V>(std::int64_t i, std::int64_t, V* term) { term[0] = load<V>(x + i); }, sums);
+    } else {
+      const float* y = read_rows(loop.y, row, count, y_stage);
+      visit_columns<1>(
+          w, count,
+          [&]<class V>(std::int64_t i, std::int64_t, V* term) { term[0] = load<V>(x + i) * load<V>(y + i); },
+          sums);
+    }
+    fold(w, sums, partial);
+  }
+}
+
+inline DoubleVec widened(const float* p) {
+  return __builtin_convertvector(*reinterpret_cast<const LooseHalfVec*>(p), DoubleVec);
+}
+
+struct CheckSum {
+  std::int64_t nonfinite = 0;
+  double squares = 0;
+};
+
+inline bool is_nonfinite(float x) { return (bits_of(x) & 0x7f800000u) == 0x7f800000u; }
+
+CheckSum check_range(const float* g, std::int64_t n, float inverse) {
+  constexpr int kHalf = kLanes / 2;
+  DoubleVec squares[4] = {};
+  IntVec bad = {};
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    for (int v = 0; v < 2; ++v) {
+      const LooseIntVec bits = *reinterpret_cast<const LooseIntVec*>(g + i + v * kLanes);
+      const Vec unscaled = load<Vec>(g + i + v * kLanes) * inverse;
+      const IntVec of_unscaled = __builtin_bit_cast(IntVec, unscaled);
+      bad -= ((bits & 0x7f800000) == 0x7f800000) | ((of_unscaled & 0x7f800000) == 0x7f800000);
+    }
+    for (int v = 0; v < 4; ++v) {
+      const DoubleVec x = widened(g + i + v * kHalf);
+      squares[v] += x * x;
+    }
+  }
+  CheckSum sum;
+  for (; i < n; ++i) {
+    sum.nonfinite += is_nonfinite(g[i]) || is_nonfinite(g[i] * inverse);
+    sum.squares += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+  }
+  const DoubleVec pairs = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  for (int v = 0; v < kHalf; ++v) sum.squares += pairs[v];
+  for (int v = 0; v < kLanes; ++v) sum.nonfinite += bad[v];
+  return sum;
+}
+
+}  // namespace
+
+void reduce_rows(const ReduceLoop& loop) {
+  for_chunks(loop.chunks, loop.threads,
+             [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t end) {
+               reduce_chunk(loop, loop.partial + task * loop.x.channels, first, end);
+             });
+}
+
+void gradient_check(const CheckLoop& loop) {
+  for_chunks(loop.chunks, loop.threads,
+             [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t end) {
+               const CheckSum sum = check_range(loop.gradient + first, end - first, loop.inverse);
+               loop.counts[task] = sum.nonfinite;
+               loop.squares[task] = sum.squares;
+             });
+}
+
+}  // namespace tandem::TD_ISA_NAMESPACE
