@@ -1,0 +1,222 @@
+// The life of a training run. JobRun owns everything in the order of its making; train() is the loop.
+#include "train/run.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "data/patch_dataset.h"
+#include "train/criterion.h"
+#include "train/evaluate.h"
+#include "train/metrics_log.h"
+#include "train/progress.h"
+#include "train/run_report.h"
+#include "train/session.h"
+#include "train/signals.h"
+
+namespace tandem {
+namespace {
+
+TrainerOptions trainer_options(const JobOptions& job) {
+  return {.optimizer = job.optimizer,
+          .schedule = job.schedule,
+          .loss_scale = job.precision.loss_scale,
+          .total_steps = job.train.total_steps(),
+          .accumulate = job.train.accumulate,
+          .clip_norm = job.train.clip_norm.value_or(0),
+          .check_finite = job.precision.check_finite};
+}
+
+class JobRun {
+ public:
+  JobRun(const JobOptions& job, const RunRequest& request)
+      : job_(job),
+        request_(request),
+        dataset_(std::make_shared<PatchDataset>(job.data, job.patch, job.augment)),
+        session_(make_session(job, dataset_->channels())),
+        trainer_(session_.context, session_.precision, *session_.model, make_criterion(job.loss),
+                 trainer_options(job)),
+        progress_({.enabled = request.progress && !request.dry_run}) {}
+
+  void run();
+
+ private:
+  std::int64_t step() const { return trainer_.state().attempted; }
+  std::int64_t total() const { return job_.train.total_steps(); }
+  std::int64_t epoch() const { return step() / job_.train.iterations_per_epoch; }
+
+  void dry_run();
+  void resume(const RunFolder& folder);
+  void make_loader();
+  void train();
+  void one_step();
+  void note_scale(const StepReport& report);
+  void validate();
+  void save();
+  [[noreturn]] void stop();
+
+  const JobOptions& job_;
+  const RunRequest& request_;
+  StopSignals signals_;
+  std::shared_ptr<PatchDataset> dataset_;
+  ModelSession session_;
+  Trainer trainer_;
+  Progress progress_;
+  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<Loader> loader_;
+  std::vector<RankedCheckpoint> best_;
+  std::int64_t saved_step_ = -1;
+  StepTimes times_;
+};
+
+void JobRun::run() {
+  if (request_.dry_run) return dry_run();
+  folder_ = std::make_unique<RunFolder>(request_.folder);
+  JobOptions resolved = job_;
+  folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
+  log_info("{}", start_report(job_, session_, trainer_, *dataset_));
+  log_info("run folder {}", folder_->path().string());
+  if (folder_->checkpoint()) resume(*folder_);
+  metrics_ = std::make_unique<MetricsLog>(folder_->metrics_path());
+  make_loader();
+  train();
+  progress_.clear();
+  log_info("{}", end_report(trainer_, times_, loss_scale_history(folder_->path())));
+}
+
+void JobRun::dry_run() {
+  log_info("{}", start_report(job_, session_, trainer_, *dataset_));
+  make_loader();
+  const StepReport report = trainer_.step(*loader_);
+  log_info("dry run: one step took {:.0f} ms, loss {:.4f}, event {}; peak memory {}; nothing was written",
+           report.step_ms, report.loss + loss_offset(job_.loss), event_name(report.event),
+           memory_text(session_.context.device));
+}
+
+void JobRun::resume(const RunFolder& folder) {
+  const CheckpointContent content = load_checkpoint(*folder.checkpoint());
+  trainer_.load(content);
+  best_ = content.best;
+  saved_step_ = content.step;
+  for (const std::string& line : environment_differences(
+           content.environment_json, environment_json(run_environment(job_, session_.context))))
+    log_warning("resume: {}: the result will not have the same bits", line);
+  log_info("resumed from {} (step {} of {})", folder.checkpoint()->filename().string(), step(), total());
+}
+
+void JobRun::make_loader() {
+  loader_ = std::make_unique<Loader>(dataset_, LoaderOptions{.batch_size = job_.train.batch_size,
+                                                             .seed = static_cast<std::uint64_t>(job_.seed),
+                                                             .first_batch = step() * job_.train.accumulate,
+                                                             .workers = job_.data.workers,
+                                                             .prefetch = job_.data.prefetch});
+}
+
+void JobRun::train() {
+  while (step() < total()) {
+    if (signals_.requested()) stop();
+    one_step();
+    const bool last = step() == total();
+    if (last || step() % job_.validate.every == 0) validate();
+    if (last || step() % job_.checkpoint.every == 0) save();
+  }
+}
+
+void JobRun::one_step() {
+  StepReport report;
+  try {
+    report = trainer_.step(*loader_);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNumeric || trainer_.state().verdict == ScalerVerdict::kContinue) throw;
+    progress_.clear();
+    save();
+    throw Error(ErrorKind::kNumeric, error.text(),
+                error.hint() + fmt::format(" The last good state is saved in {}.", folder_->path().string()));
+  }
+  times_.add(report);
+  note_scale(report);
+  if (report.step % job_.log.every == 0 || report.event != StepEvent::kGood || report.step == 1)
+    metrics_->write(StepMetrics{.step = report.step,
+                                .epoch = (report.step - 1) / job_.train.iterations_per_epoch,
+                                .loss = report.loss + loss_offset(job_.loss),
+                                .lr = report.lr,
+                                .scale = report.scale,
+                                .event = report.event,
+                                .grad_norm = report.grad_norm,
+                                .step_ms = report.step_ms,
+                                .data_wait_ms = report.data_wait_ms});
+  progress_.update({.step = report.step,
+                    .total = total(),
+                    .loss = report.loss + loss_offset(job_.loss),
+                    .lr = report.lr,
+                    .scale = trainer_.state().scale,
+                    .skips = trainer_.state().attempted - trainer_.state().applied,
+                    .step_ms = report.step_ms});
+}
+
+// Every change of the loss scale is an event line: the history needs no step lines.
+void JobRun::note_scale(const StepReport& report) {
+  const double now = trainer_.state().scale;
+  if (now == report.scale) return;
+  const std::string_view cause = report.event == StepEvent::kGood ? "growth" : event_name(report.event);
+  metrics_->write_event(report.step, "loss_scale", fmt::format("{} -> {} ({})", report.scale, now, cause));
+}
+
+void JobRun::validate() {
+  if (job_.data.validation.empty()) return;
+  Context context = session_.context;
+  context.training = false;
+  const Predictor predictor{context, session_.model.get(), &job_, [this] { return signals_.requested(); }};
+  EvaluationResult result;
+  try {
+    result = evaluate_cases(predictor, window_choice(job_.validate), job_.data.validation);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kStopped) throw;
+    stop();
+  }
+  ValidationMetrics line{
+      .step = step(), .epoch = epoch(), .mean_dice = result.mean_dice, .seconds = result.seconds};
+  for (std::size_t c = 0; c < result.classes.size(); ++c)
+    line.dice.emplace_back(result.classes[c], result.dice[c]);
+  metrics_->write(line);
+  progress_.clear();
+  log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), result.mean_dice, result.seconds);
+  if (job_.select.metric == "dice" &&
+      rank_checkpoint(best_, {step(), result.mean_dice}, true, job_.checkpoint.keep_best))
+    save();
+}
+
+void JobRun::save() {
+  if (saved_step_ == step()) return;
+  metrics_->sync();
+  JobOptions resolved = job_;
+  const std::int64_t samples = step() * job_.train.accumulate * job_.train.batch_size;
+  CheckpointContent content{.step = step(),
+                            .epoch = samples / dataset_->size(),
+                            .epoch_position = samples % dataset_->size(),
+                            .total_steps = total(),
+                            .best = best_,
+                            .config_yaml = emit_yaml(fields(resolved)),
+                            .environment_json = environment_json(run_environment(job_, session_.context))};
+  trainer_.save(content);
+  save_checkpoint(folder_->path(), content,
+                  {.keep_last = job_.checkpoint.keep_last, .verify = job_.checkpoint.verify});
+  saved_step_ = step();
+}
+
+void JobRun::stop() {
+  progress_.clear();
+  save();
+  throw Error(ErrorKind::kStopped,
+              fmt::format("[train] stopped by {} after step {} of {}; a checkpoint is saved", signals_.name(),
+                          step(), total()),
+              "Go on with --resume auto.");
+}
+
+}  // namespace
+
+void run_training(const JobOptions& job, const RunRequest& request) { JobRun(job, request).run(); }
+
+}  // namespace tandem

@@ -1,0 +1,72 @@
+// Building a job's model, and opening a finished or interrupted run.
+#include "train/session.h"
+
+#include "core/backends/cpu/isa.h"
+#include "core/base/error.h"
+#include "core/base/parallel.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_patch(const JobOptions& job) {
+  const ModelTraits traits = model_traits(job.model);
+  if (!traits.is_dense || traits.spatial_rank != 3)
+    fail(ErrorKind::kConfig, "[model] {}: does not label the voxels of a volume, as task segmentation needs",
+         job.model.name);
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    if (job.patch.size[axis] % traits.size_multiple[axis] != 0)
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("[patch] size does not fit the model's strides: got {}, expected multiples of {}",
+                      to_string(Index3(job.patch.size)), to_string(Index3(traits.size_multiple))),
+          "Change patch.size, or model.strides.");
+}
+
+}  // namespace
+
+ModelSession make_session(const JobOptions& job, std::int64_t in_channels) {
+  check_patch(job);
+  set_compute_threads(static_cast<int>(job.threads.value_or(0)));
+  ModelSession session;
+  session.precision = precision_of(job.precision);
+  session.context = {.device = device_of(job.device),
+                     .compute = session.precision.compute,
+                     .seed = static_cast<std::uint64_t>(job.seed)};
+  session.model = make_model(job.model, in_channels, job.data.classes());
+  return session;
+}
+
+RunEnvironment run_environment(const JobOptions&, const Context& context) {
+  return {.version = TANDEM_VERSION,
+          .isa = std::string(name(cpu_isa())),
+          .compute = std::string(name(context.compute)),
+          .device = name(context.device),
+          .threads = compute_threads()};
+}
+
+SavedRun open_run(const fs::path& path, const std::vector<std::string>& overrides) {
+  SavedRun run;
+  run.checkpoint_path = resolve_checkpoint(path);
+  run.folder = fs::is_directory(path) ? path : path.parent_path();
+  run.content = load_checkpoint(run.checkpoint_path);
+  run.job = load_job(run.folder / "config.resolved.yaml", overrides);
+  return run;
+}
+
+EvaluationModel load_model(const SavedRun& run, std::int64_t in_channels) {
+  EvaluationModel result{.session = make_session(run.job, in_channels)};
+  result.session.context.training = false;
+  const auto parameters = result.session.model->parameters();
+  result.params = std::make_unique<ParamStore>(parameters, result.session.context, result.session.precision);
+  std::vector<NamedTensor> targets;
+  for (const ParamSegment& segment : result.params->segments())
+    targets.push_back(
+        {"model/" + segment.name, ParamStore::view(segment, result.params->region(segment.region).master)});
+  restore_tensors(run.content, targets);
+  result.params->refresh_copies();
+  return result;
+}
+
+}  // namespace tandem
