@@ -1,0 +1,35 @@
+// The ops' definitions over values in logical order (N, C, D, H, W), written from PyTorch's documentation:
+// what the reference backend is checked against. Shares no code with it.
+#pragma once
+
+#include <array>
+
+#include "core/tensor/shape.h"
+#include "tests/ops/op_table.h"
+
+namespace tandem::testing {
+
+struct WindowOptions {
+  std::array<std::int64_t, 3> stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  std::int64_t groups = 1;
+};
+
+// y[n,k,o] = bias[k] + sum x[n, group(k) C/g + c, o s - p + t d] w[k,c,t]; bias may be empty.
+Values conv_formula(const Shape& x_shape, const Shape& w_shape, const InputValues& operands,
+                    const Shape& y_shape, const WindowOptions& options);
+// Scatter: y[n, k, i s - p + t d] += x[n,c,i] w[c,k,t].
+Values conv_transpose_formula(const Shape& x_shape, const Shape& w_shape, const InputValues& operands,
+                              const Shape& y_shape, const WindowOptions& options);
+// a [m,k] b [k,n]; b [n,k] when transposed; bias [n] or empty.
+Values matmul_formula(const InputValues& operands, std::int64_t m, std::int64_t k, std::int64_t n,
+                      bool transposed);
+// (x - mean) / sqrt(var + 1e-5) scale + shift per (n, c); operands x, scale, shift.
+Values instance_norm_formula(const Shape& shape, const InputValues& operands);
+// Largest or mean value of each window; the mean over all taps, or over those inside.
+Values pool_formula(const Shape& shape, const Values& x, const Shape& y_shape,
+                    const std::array<std::int64_t, 3>& window, const WindowOptions& options, bool max,
+                    bool count_padding);
+// exp(x) / sum exp(x) over axis 1.
+Values softmax_formula(const Shape& shape, const Values& x);
+
+}  // namespace tandem::testing

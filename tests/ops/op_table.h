@@ -1,0 +1,57 @@
+// The op table: a row per op and way to call it. The harness (op_table_test.cpp) checks every row on every
+// backend and dtype; a function of core/ops without a row, or without an error row, fails it.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/autograd/tape.h"
+#include "core/base/error.h"
+
+namespace tandem::testing {
+
+using Values = std::vector<double>;  // in logical order
+using InputValues = std::vector<Values>;
+
+struct OpInput {
+  Shape shape;
+  bool kept = false;      // FP32 on every backend (scales, shifts, biases), else the compute dtype
+  double gap = 0;         // no value nearer to 0 than this: away from a kink
+  bool distinct = false;  // all values differ by 1/16 at least: no ties for max pooling
+  double low = -2, high = 2;
+};
+
+struct OpRow {
+  std::string op;       // the function of core/ops
+  std::string variant;  // letters and digits
+  std::vector<OpInput> inputs;
+  std::function<Var(std::span<const Var>)> build;
+  // Lengths of the longest sums in forward and in backward: tolerances grow with their root.
+  std::int64_t forward_sum = 1, backward_sum = 1;
+  // The value in logical order from an independent formula; empty where the op is defined by the reference
+  // alone.
+  std::function<Values(const InputValues&)> formula;
+  // Whether random inputs are usable (fused activations: not near a kink). Empty: all.
+  std::function<bool(const InputValues&)> accept;
+  // Computed by a vendor library or with sums per thread: bits may change with the number of threads.
+  bool threads_may_differ = false;
+};
+
+struct OpErrorRow {
+  std::string op, variant;
+  std::function<Var(Tape&)> call;
+  std::string text;  // Error::text(), exact
+};
+
+const std::vector<OpRow>& op_table();
+const std::vector<OpErrorRow>& op_error_table();
+
+// The parts of the table, one file each.
+std::vector<OpRow> conv_rows();
+std::vector<OpRow> elementwise_rows();
+std::vector<OpRow> norm_and_pool_rows();
+std::vector<OpRow> loss_rows();
+
+}  // namespace tandem::testing
