@@ -66,7 +66,7 @@ void check_command_words(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, fmt::format("[tandem] '{}' needs one of {}", words[0], list_of(second)),
                 fmt::format("See `tandem {} --help`.", words[0]));
   if (!words[1].starts_with('-') && std::find(second.begin(), second.end(), words[1]) == second.end())
-    fail_word(fmt::format("command '{}'", words[0]), words[1], second,
+    fail_word(fmt::format("{} command", words[0]), words[1], second,
               fmt::format("tandem {} --help", words[0]));
 }
 
@@ -94,7 +94,7 @@ std::string full_name(const CLI::App* app) {
 // CLI11's description of a wrong word, as ours.
 [[noreturn]] void fail_parse(CLI::App& app, const CLI::ParseError& e) {
   CLI::App& inner = *innermost(app);
-  if (e.get_name() == "ExtrasError") {
+  if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const std::vector<std::string> extra = app.remaining(true);
     const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
     const auto flag = std::find_if(extra.begin(), extra.end(), is_flag);
@@ -111,11 +111,16 @@ CLI::App& make_command(CLI::App& root, std::map<std::string, CLI::App*>& groups,
   if (const std::string_view second = second_word(name); !second.empty()) {
     const std::string group(first_word(name));
     CLI::App*& made = groups[group];
-    if (made == nullptr) made = root.add_subcommand(group, std::string(group_summary(group)));
+    if (made == nullptr)
+      made = root.add_subcommand(group, std::string(group_summary(group)))
+                 ->footer("")
+                 ->require_subcommand(0, 1)
+                 ->group("Commands");
     parent = made;
     name = second;
   }
   CLI::App& made = *parent->add_subcommand(std::string(name), std::string(command.summary));
+  made.group("Commands");
   made.footer(fmt::format("Example:\n  {}", command.example));
   return made;
 }
@@ -194,7 +199,10 @@ int run_command_line(const std::vector<std::string>& given_words) {
 
   CLI::App app("Trains neural networks in mixed precision from a YAML file.", "tandem");
   app.footer(kFooter);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("REQUIRED", "");
   app.set_help_flag("-h,--help", "Print this help");
+  app.require_subcommand(0, 1);  // further words are never taken for a second command
   std::map<std::string, CLI::App*> groups;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command& command : command_table()) {
@@ -211,7 +219,8 @@ int run_command_line(const std::vector<std::string>& given_words) {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", innermost(app)->help());
+    const CLI::App* asked = innermost(app);
+    fmt::print("{}", asked->help(asked == &app ? "" : full_name(asked->get_parent())));
     return 0;
   } catch (const CLI::ParseError& e) {
     fail_parse(app, e);

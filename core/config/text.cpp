@@ -57,18 +57,37 @@ int TextLines::column(int line, int byte_column) const {
   return characters + 1;
 }
 
-bool TextLines::quote_ends(int line, int byte_column) const {
-  std::size_t i = offset(line, byte_column);
-  const char quote = text_[i];
-  for (++i; i < text_.size(); ++i) {
+std::size_t TextLines::closing_quote(std::size_t opening) const {
+  const char quote = text_[opening];
+  for (std::size_t i = opening + 1; i < text_.size(); ++i) {
     if (quote == '"' && text_[i] == '\\') {
       ++i;
     } else if (text_[i] == quote) {
-      if (quote != '\'' || i + 1 >= text_.size() || text_[i + 1] != '\'') return true;
+      if (quote != '\'' || i + 1 >= text_.size() || text_[i + 1] != '\'') return i;
       ++i;
     }
   }
-  return false;
+  return std::string_view::npos;
+}
+
+bool TextLines::quote_ends(int line, int byte_column) const {
+  return closing_quote(offset(line, byte_column)) != std::string_view::npos;
+}
+
+std::optional<std::pair<int, int>> TextLines::open_quote(int line, int byte_column) const {
+  for (std::size_t i = offset(line, byte_column); i < text_.size(); ++i) {
+    const bool starts_text =
+        i == 0 || std::string_view(" \t\n,[{:").find(text_[i - 1]) != std::string_view::npos;
+    if ((text_[i] != '"' && text_[i] != '\'') || !starts_text) continue;
+    const std::size_t closing = closing_quote(i);
+    if (closing == std::string_view::npos) {
+      const auto next_line = std::upper_bound(starts_.begin(), starts_.end(), i);
+      return std::pair(static_cast<int>(next_line - starts_.begin()) - 1,
+                       static_cast<int>(i - *(next_line - 1)));
+    }
+    i = closing;
+  }
+  return std::nullopt;
 }
 
 std::optional<TextLines::BadCharacter> TextLines::first_bad_character() const {

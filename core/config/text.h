@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -24,6 +25,9 @@ class TextLines {
   // Whether the quote character at this place is closed later (single: '' is an escape; double: \ is).
   bool quote_ends(int line, int byte_column) const;
 
+  // Line and byte column of the first quote at or after this place that starts a text and is never closed.
+  std::optional<std::pair<int, int>> open_quote(int line, int byte_column) const;
+
   struct BadCharacter {
     std::string what;
     int line, column;  // from 1
@@ -32,6 +36,8 @@ class TextLines {
   std::optional<BadCharacter> first_bad_character() const;
 
  private:
+  // Where the quote at `opening` is closed; npos: nowhere.
+  std::size_t closing_quote(std::size_t opening) const;
   std::size_t offset(int line, int byte_column) const;
   std::string_view text_;
   std::vector<std::size_t> starts_;

@@ -121,6 +121,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void count_node(const YAML::Mark& mark) {
+    last_ = mark;
     if (++nodes_ > kMaxConfigNodes)
       throw Stop{fmt::format("more than {} values", kMaxConfigNodes), position(mark), ""};
   }
@@ -188,6 +189,7 @@ class TreeBuilder : public YAML::EventHandler {
   ConfigNode root_;
   std::int64_t nodes_ = 0;
   int documents_ = 0;
+  YAML::Mark last_;  // where the last value or key started
 };
 
 // What a message of yaml-cpp means to the writer of a job file.
@@ -205,13 +207,12 @@ std::pair<std::string, std::string> explain(std::string_view message) {
       {"end of sequence flow not found", "a '[' is never closed by ']'", "or a ',' is missing"},
       {"illegal flow end", "a ']' or '}' that closes nothing", ""},
       {"illegal block entry", "a '- ' is not possible here", "check the indentation"},
+      {" in scalar", "a quote is never closed", ""},
       {"illegal tab", "a tab in the indentation", "use spaces"},
-      {"illegal EOF in scalar", "a quote is never closed", ""},
       {"unknown escape character", "an unknown escape after '\\' in a double-quoted text",
        "use single quotes for a text with backslashes"},
       {"bad character found while scanning hex", "a bad hexadecimal escape in a double-quoted text",
        "use single quotes for a text with backslashes"},
-      {"document indicator in scalar", "a line '---' or '...' inside a quoted text", "is a quote missing?"},
       {"unknown token", "a character that cannot start a value here", "quote the text"},
       {"chomp", "a bad header of a block text", ""},
       {"repeat indentation", "a bad header of a block text", ""},
@@ -232,6 +233,13 @@ void TreeBuilder::add_syntax_error(const YAML::Exception& e) {
   if (lines_.has_tab_indentation(mark.line)) {
     what = "a tab in the indentation";
     note = "use spaces";
+  } else if (e.msg.find(" in scalar") != std::string::npos) {  // the end of the text inside quotes
+    if (const auto open = lines_.open_quote(last_.line, last_.column)) {
+      mark.line = open->first;
+      mark.column = open->second;
+      what = "a quote that starts here is never closed";
+      note.clear();
+    }
   } else if (e.msg.find("flow not found") != std::string::npos && !stack_.empty()) {
     mark = stack_.back().mark;
   }
