@@ -76,7 +76,7 @@ void JobRun::run() {
   folder_ = std::make_unique<RunFolder>(request_.folder);
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
-  log_info("{}", start_report(job_, session_, trainer_, *dataset_));
+  log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
   log_info("run folder {}", folder_->path().string());
   if (folder_->checkpoint()) resume(*folder_);
   metrics_ = std::make_unique<MetricsLog>(folder_->metrics_path());
@@ -87,7 +87,7 @@ void JobRun::run() {
 }
 
 void JobRun::dry_run() {
-  log_info("{}", start_report(job_, session_, trainer_, *dataset_));
+  log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
   make_loader();
   const StepReport report = trainer_.step(*loader_);
   log_info("dry run: one step took {:.0f} ms, loss {:.4f}, event {}; peak memory {}; nothing was written",
@@ -171,7 +171,7 @@ void JobRun::validate() {
   const Predictor predictor{context, session_.model.get(), &job_, [this] { return signals_.requested(); }};
   EvaluationResult result;
   try {
-    result = evaluate_cases(predictor, window_choice(job_.validate), job_.data.validation);
+    result = evaluate_cases(predictor, window_choice(job_.validate), expand_case_files(job_.data.validation));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kStopped) throw;
     stop();
@@ -192,10 +192,10 @@ void JobRun::save() {
   if (saved_step_ == step()) return;
   metrics_->sync();
   JobOptions resolved = job_;
-  const std::int64_t samples = step() * job_.train.accumulate * job_.train.batch_size;
+  const std::int64_t per_step = job_.train.accumulate * job_.train.batch_size;
   CheckpointContent content{.step = step(),
-                            .epoch = samples / dataset_->size(),
-                            .epoch_position = samples % dataset_->size(),
+                            .epoch = epoch(),
+                            .epoch_position = step() % job_.train.iterations_per_epoch * per_step,
                             .total_steps = total(),
                             .best = best_,
                             .config_yaml = emit_yaml(fields(resolved)),

@@ -50,12 +50,12 @@ double StepTimes::median_ms() const {
 }
 
 std::string start_report(const JobOptions& job, const ModelSession& session, Trainer& trainer,
-                         const PatchDataset& dataset) {
+                         std::int64_t cases) {
   const Context& context = session.context;
   std::string text = fmt::format("{} ({}, {} threads), compute {}: {}", name(context.device), name(cpu_isa()),
                                  compute_threads(), name(context.compute), arithmetic_text(context.compute));
   text += fmt::format("\n{}: {} parameters; {} training cases, {} classes; {} steps of batch {} x {}",
-                      job.model.name, trainer.params().parameter_count(), dataset.cases(), job.data.classes(),
+                      job.model.name, trainer.params().parameter_count(), cases, job.data.classes(),
                       job.train.total_steps(), job.train.batch_size, to_string(Index3(job.patch.size)));
   return text;
 }

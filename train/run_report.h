@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/tensor/device.h"
-#include "data/patch_dataset.h"
 #include "train/job.h"
 #include "train/session.h"
 #include "train/trainer.h"
@@ -32,7 +31,7 @@ class StepTimes {
 
 // Device, instruction set, threads, precision, model, data.
 std::string start_report(const JobOptions& job, const ModelSession& session, Trainer& trainer,
-                         const PatchDataset& dataset);
+                         std::int64_t cases);
 // Steps, applied and skipped; median step; share of data wait; peak memory by category; loss scale.
 std::string end_report(const Trainer& trainer, const StepTimes& times, const std::string& scale_history);
 // "412 MiB (activations 380 MiB, weights 12 MiB, ...)": peak of this process on `device`.

@@ -128,12 +128,16 @@ Var Tape::record(std::string_view op, Tensor value, std::initializer_list<Var> i
 Var Tape::record(std::string_view op, Tensor value, std::span<const Var> inputs, BackwardClosure backward) {
   const bool needed =
       recording_ && std::ranges::any_of(inputs, [](const Var& v) { return v.requires_grad(); });
+  if (observer_) observer_(op, module(), value);
   Var output = make(std::move(value), needed, {});
-  if (!needed) return output;
-  std::string module;
-  for (const std::string& part : module_path_) module += (module.empty() ? "" : ".") + part;
-  nodes_.push_back({op, std::move(module), output.state_, std::move(backward)});
+  if (needed) nodes_.push_back({op, module(), output.state_, std::move(backward)});
   return output;
+}
+
+std::string Tape::module() const {
+  std::string path;
+  for (const std::string& part : module_path_) path += (path.empty() ? "" : ".") + part;
+  return path;
 }
 
 void Tape::backward(const Var& loss, double seed) {

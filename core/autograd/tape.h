@@ -20,6 +20,9 @@ namespace tandem {
 // Captures what it needs by value; what it captures is freed as soon as it has run.
 using BackwardClosure = std::function<void(const Tensor& output_gradient)>;
 
+// Sees every op's result as it is recorded: the op's name, the module path, the value.
+using OpObserver = std::function<void(std::string_view op, const std::string& module, const Tensor& value)>;
+
 class Tape {
  public:
   // With record = false no closure is kept and no Var requires a gradient (evaluation).
@@ -50,6 +53,8 @@ class Tape {
   // Module paths of the ops that follow, for errors in backward ("enc0.conv1"); managed by Module.
   void enter_module(std::string_view name);
   void leave_module();
+  // For summaries and diagnosis; recording or not.
+  void observe(OpObserver observer) { observer_ = std::move(observer); }
 
  private:
   struct Node {
@@ -60,12 +65,14 @@ class Tape {
   };
 
   Var make(Tensor value, bool requires_grad, Tensor gradient);
+  std::string module() const;  // "enc0.conv1"
 
   Context context_;
   Backend* backend_;
   bool recording_;
   std::vector<Node> nodes_;
   std::vector<std::string> module_path_;
+  OpObserver observer_;
 };
 
 }  // namespace tandem

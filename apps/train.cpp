@@ -1,0 +1,50 @@
+// `tandem train`: runs a job.
+#include <memory>
+
+#include "apps/commands.h"
+#include "train/run.h"
+
+namespace tandem {
+namespace {
+
+struct Flags {
+  std::string file;
+  std::vector<std::string> overrides;
+  std::optional<std::string> run_dir, resume, device;
+  std::optional<std::int64_t> threads;
+  bool dry_run = false, overwrite = false, no_progress = false;
+};
+
+int train(const Flags& flags) {
+  std::vector<std::string> overrides = flags.overrides;
+  if (flags.device) overrides.push_back("device=" + *flags.device);
+  if (flags.threads) overrides.push_back("threads=" + std::to_string(*flags.threads));
+  const JobOptions job = load_job(flags.file, overrides);
+  RunRequest request{.dry_run = flags.dry_run, .progress = !flags.no_progress};
+  request.folder.name = job.name;
+  request.folder.resume = flags.resume.value_or("");
+  request.folder.overwrite = flags.overwrite;
+  if (flags.run_dir) request.folder.folder = *flags.run_dir;
+  run_training(job, request);
+  return 0;
+}
+
+}  // namespace
+
+Action train_command(Arguments& arguments) {
+  const auto flags = std::make_shared<Flags>();
+  arguments.positional("FILE", flags->file, "The job file")
+      .overrides(flags->overrides)
+      .option("--run-dir", "D", flags->run_dir, "Run folder; default: the next free runs/<name>-NNN")
+      .option("--resume", "auto|PATH", flags->resume,
+              "Go on from the newest intact checkpoint (auto: start anew if there is none), or from PATH")
+      .option("--device", "DEVICE", flags->device, "auto, cpu, cuda or cuda:N; beats the job file")
+      .option("--threads", "N", flags->threads, "Compute threads; beats the job file")
+      .flag("--dry-run", flags->dry_run, "Build everything, take one step, write nothing")
+      .flag("--overwrite", flags->overwrite,
+            "Use a run folder that is not empty; what it holds is moved aside")
+      .flag("--no-progress", flags->no_progress, "No progress line");
+  return [flags] { return train(*flags); };
+}
+
+}  // namespace tandem
