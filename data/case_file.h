@@ -15,29 +15,21 @@
 #include <vector>
 
 #include "data/hdf5_file.h"
-#include "data/volume.h"
+#include "data/voxel_source.h"
 
 namespace tandem {
 
-struct CaseInfo {
-  std::string file, id;
-  Geometry geometry;
-  std::int64_t channels = 1;
-  std::vector<std::string> channel_names;
-  bool has_labels = false;
-};
-
 // Any thread may read.
-class CaseFile {
+class CaseFile final : public VoxelSource {
  public:
   // Checks both datasets and all attributes; Error{kData} naming the file, the object, got and expected.
   explicit CaseFile(const std::filesystem::path& path, const Hdf5Limits& limits = {});
 
-  const CaseInfo& info() const { return info_; }
+  const CaseInfo& info() const override { return info_; }
   // Fills values [C, size z, y, x] of the box at `begin`, which must lie inside.
-  void read_image(const Index3& begin, const Index3& size, std::span<float> values) const;
+  void read_image(const Index3& begin, const Index3& size, std::span<float> values) const override;
   // Fills values [size z, y, x]; Error{kData} if the case has no labels.
-  void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const;
+  void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const override;
 
  private:
   Hdf5File file_;

@@ -1,0 +1,41 @@
+// Where the voxels of each class lie, in memory of a few bytes per row of the volume: exact uniform choice of
+// a voxel without keeping a list of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/volume.h"
+
+namespace tandem {
+
+class ClassIndex {
+ public:
+  ClassIndex() = default;
+  // For `classes` classes (at most 256) on a grid of `shape`.
+  ClassIndex(std::int64_t classes, const Index3& shape);
+
+  // Counts the next row of class indices; rows come in order (z, then y), all of them.
+  void add_row(std::span<const std::uint8_t> row);
+
+  std::int64_t count(std::int64_t cls) const;
+  // The classes above 0 that have voxels.
+  std::vector<std::int64_t> present_foreground() const;
+
+  // Voxel `k` (0 .. count - 1) of `cls` lies in row `row` (= z * shape y + y) as its `ordinal`-th voxel of
+  // that class.
+  struct Place {
+    std::int64_t row = 0, ordinal = 0;
+  };
+  Place locate(std::int64_t cls, std::int64_t k) const;
+
+ private:
+  Index3 shape_{};
+  // before_[class][row]: voxels of the class in rows < row; only for classes that occur.
+  std::vector<std::vector<std::uint32_t>> before_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace tandem

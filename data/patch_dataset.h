@@ -1,0 +1,33 @@
+// Training patches of a set of cases.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/options.h"
+#include "data/prepared_case.h"
+
+namespace tandem {
+
+// Sample `index` is a patch of case `index`: an epoch visits every case once. Position and augmentation come
+// from the draw (data/patch_sampler.h, data/augment.h).
+class PatchDataset final : public Dataset {
+ public:
+  // Opens and scans the cases of data.train; keeps them in memory as data.cache and data.cache_bytes say.
+  // Error{kData} for no case, a case without labels, or cases with different numbers of channels.
+  PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment);
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(cases_.size()); }
+  Sample get(std::int64_t index, const Draw& draw) const override;
+
+  std::int64_t channels() const { return cases_.front()->channels(); }
+  const std::vector<std::unique_ptr<PreparedCase>>& cases() const { return cases_; }
+
+ private:
+  std::vector<std::unique_ptr<PreparedCase>> cases_;
+  PatchOptions patch_;
+  AugmentOptions augment_;
+};
+
+}  // namespace tandem

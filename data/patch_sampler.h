@@ -1,0 +1,25 @@
+// Where a training patch lies: at random, or around a foreground voxel. Pure functions of a random stream.
+#pragma once
+
+#include "core/base/rng.h"
+#include "data/options.h"
+#include "data/prepared_case.h"
+
+namespace tandem {
+
+// True for the samples of a batch that must contain foreground: slot >= round(batch_size * (1 - foreground)),
+// ties to even (nnU-Net's oversample_foreground_percent). A batch of one draws with that probability instead,
+// since the rule would make it all or nothing.
+bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double foreground,
+                          RandomStream& stream);
+
+// First voxel of a patch of `size` around `centre`, moved so that it lies within `shape` at both ends; a
+// volume smaller than the patch is centred in it (a negative origin: the patch reads zeros there).
+Index3 clamped_origin(const Index3& centre, const Index3& size, const Index3& shape);
+
+// forced: a class present in the case (class_first: all alike, else by their voxels), one of its voxels,
+// clamped_origin around it; else, and for a case without foreground, uniform over all places.
+Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced,
+                   RandomStream& stream);
+
+}  // namespace tandem

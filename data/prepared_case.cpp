@@ -1,0 +1,147 @@
+// Scanning a case once, and reading boxes of it.
+#include "data/prepared_case.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace tandem {
+namespace {
+
+// Slices read at a time while scanning: the chunk size of our files, so that no chunk is decompressed twice.
+constexpr std::int64_t kSlabSlices = 32;
+
+std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// planes [C, n] -> interleaved [n, C], normalised.
+void interleave(std::span<const float> planes, const std::vector<ChannelScale>& scales,
+                std::span<float> out) {
+  const std::size_t channels = scales.size(), n = out.size() / channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const ChannelScale scale = scales[c];
+    const float* plane = planes.data() + c * n;
+    for (std::size_t i = 0; i < n; ++i) out[i * channels + c] = scale(plane[i]);
+  }
+}
+
+}  // namespace
+
+PreparedCase::PreparedCase(std::unique_ptr<VoxelSource> source, const DataOptions& options, bool in_memory)
+    : source_(std::move(source)), labels_(options.labels, options.other_labels), in_memory_(in_memory) {
+  scan(options);
+  if (!in_memory_) return;
+  image_.resize(as_size(voxel_count(shape()) * channels()));
+  for (std::int64_t z = 0; z < shape()[0]; z += kSlabSlices) {
+    const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape()[0] - z), shape()[1], shape()[2]};
+    std::vector<float> planes(as_size(voxel_count(size) * channels()));
+    source_->read_image(begin, size, planes);
+    interleave(planes, scales_,
+               std::span(image_).subspan(as_size(z * shape()[1] * shape()[2] * channels()), planes.size()));
+  }
+}
+
+std::int64_t PreparedCase::memory_bytes(const CaseInfo& info) {
+  return voxel_count(info.geometry.shape()) * (info.channels * static_cast<std::int64_t>(sizeof(float)) + 1);
+}
+
+void PreparedCase::scan(const DataOptions& options) {
+  const std::int64_t slice = shape()[1] * shape()[2];
+  std::vector<ChannelStatistics> statistics;
+  for (std::int64_t c = 0; c < channels(); ++c)
+    statistics.emplace_back(normalize_options_of(options.normalize, c));
+  foreground_ = ClassIndex(labels_.classes(), shape());
+  UnknownLabels unknown;
+  if (in_memory_ && has_labels()) classes_.reserve(as_size(voxel_count(shape())));
+  for (std::int64_t z = 0; z < shape()[0]; z += kSlabSlices) {
+    const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape()[0] - z), shape()[1], shape()[2]};
+    const std::int64_t voxels = voxel_count(size);
+    std::vector<float> planes(as_size(voxels * channels()));
+    source_->read_image(begin, size, planes);
+    for (std::int64_t c = 0; c < channels(); ++c)
+      for (std::int64_t i = 0; i < size[0]; ++i)
+        statistics[as_size(c)].add_slice(
+            std::span(planes).subspan(as_size(c * voxels + i * slice), as_size(slice)), z + i, shape()[2],
+            info().file);
+    if (!has_labels()) continue;
+    std::vector<std::int32_t> values(as_size(voxels));
+    std::vector<std::uint8_t> classes(values.size());
+    source_->read_labels(begin, size, values);
+    labels_.apply(values, classes, unknown);
+    for (std::int64_t row = 0; row < size[0] * size[1]; ++row)
+      foreground_.add_row(std::span(classes).subspan(as_size(row * size[2]), as_size(size[2])));
+    if (in_memory_) classes_.insert(classes_.end(), classes.begin(), classes.end());
+  }
+  LabelMap::expect_none(unknown, info().file);
+  for (const ChannelStatistics& channel : statistics) scales_.push_back(channel.scale());
+}
+
+void PreparedCase::read_inside(const Index3& begin, const Index3& size, std::span<float> image,
+                               std::span<std::int32_t> label) const {
+  if (!in_memory_) {
+    std::vector<float> planes(image.size());
+    source_->read_image(begin, size, planes);
+    interleave(planes, scales_, image);
+    if (label.empty()) return;
+    source_->read_labels(begin, size, label);
+    std::vector<std::uint8_t> classes(label.size());
+    UnknownLabels unknown;
+    labels_.apply(label, classes, unknown);
+    std::copy(classes.begin(), classes.end(), label.begin());
+    return;
+  }
+  const auto row_values = static_cast<std::ptrdiff_t>(size[2] * channels());
+  auto target = image.begin();
+  auto label_target = label.begin();
+  for (std::int64_t z = begin[0]; z < begin[0] + size[0]; ++z)
+    for (std::int64_t y = begin[1]; y < begin[1] + size[1]; ++y) {
+      const std::int64_t voxel = (z * shape()[1] + y) * shape()[2] + begin[2];
+      const auto row = image_.begin() + voxel * channels();
+      target = std::copy(row, row + row_values, target);
+      if (label.empty()) continue;
+      const auto classes = classes_.begin() + voxel;
+      label_target = std::copy(classes, classes + size[2], label_target);
+    }
+}
+
+void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<float> image,
+                            std::span<std::int32_t> label) const {
+  check_internal(image.size() == as_size(voxel_count(size) * channels()) &&
+                     (label.empty() || label.size() == as_size(voxel_count(size))),
+                 "read_box: buffers do not have the size of the box");
+  check_internal(label.empty() || has_labels(), "read_box: labels of a case without labels");
+  Index3 first{}, inside{};
+  for (std::size_t a = 0; a < 3; ++a) {
+    first[a] = std::clamp<std::int64_t>(begin[a], 0, shape()[a]);
+    inside[a] = std::clamp<std::int64_t>(begin[a] + size[a], 0, shape()[a]) - first[a];
+  }
+  if (inside == size) return read_inside(begin, size, image, label);
+  std::fill(image.begin(), image.end(), 0.0f);
+  std::fill(label.begin(), label.end(), 0);
+  if (voxel_count(inside) <= 0) return;
+  std::vector<float> part(as_size(voxel_count(inside) * channels()));
+  std::vector<std::int32_t> label_part(label.empty() ? 0 : as_size(voxel_count(inside)));
+  read_inside(first, inside, part, label_part);
+  for (std::int64_t z = 0; z < inside[0]; ++z)
+    for (std::int64_t y = 0; y < inside[1]; ++y) {
+      const std::int64_t from = (z * inside[1] + y) * inside[2];
+      const std::int64_t to =
+          ((z + first[0] - begin[0]) * size[1] + y + first[1] - begin[1]) * size[2] + first[2] - begin[2];
+      std::copy_n(part.begin() + from * channels(), inside[2] * channels(), image.begin() + to * channels());
+      if (!label.empty()) std::copy_n(label_part.begin() + from, inside[2], label.begin() + to);
+    }
+}
+
+Index3 PreparedCase::voxel_of_class(std::int64_t cls, std::int64_t k) const {
+  const ClassIndex::Place place = foreground_.locate(cls, k);
+  const Index3 row{place.row / shape()[1], place.row % shape()[1], 0};
+  std::vector<float> image(as_size(shape()[2] * channels()));
+  std::vector<std::int32_t> label(as_size(shape()[2]));
+  read_inside(row, {1, 1, shape()[2]}, image, label);
+  std::int64_t left = place.ordinal;
+  for (std::int64_t x = 0; x < shape()[2]; ++x)
+    if (label[as_size(x)] == cls && left-- == 0) return {row[0], row[1], x};
+  throw Error(ErrorKind::kData, fmt::format("[data] {}: labels of row {} changed since the file was opened",
+                                            info().file, to_string(row)));
+}
+
+}  // namespace tandem
