@@ -32,6 +32,13 @@ inline Wide wide_of(std::int64_t channels) {
   return w;
 }
 
+// Runs body(row, count) over the blocks of a chunk.
+template <class Body>
+inline void for_blocks(const Wide& w, const Chunk& chunk, const Body& body) {
+  for (std::int64_t row = chunk.first; row < chunk.end; row += w.block_rows)
+    body(row, chunk.end - row < w.block_rows ? chunk.end - row : w.block_rows);
+}
+
 // A value per channel, repeated over the width.
 inline void expand(const Wide& w, const float* per_channel, float* wide) {
   for (std::int64_t i = 0; i < w.channels; ++i) wide[i] = per_channel[i];

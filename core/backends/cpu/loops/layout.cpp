@@ -18,7 +18,7 @@ void transpose_tile(const T* from, T* to, std::int64_t rows, std::int64_t column
 template <class T>
 void transpose(const ReorderLoop& loop) {
   const std::int64_t tiles = (loop.rows + kTile - 1) / kTile;
-  parallel_tasks(loop.batch * tiles, loop.threads, [&](std::int64_t task) {
+  parallel_tasks(loop.batch * tiles, loop.threads, [&](std::int64_t task, int) {
     const std::int64_t row = task % tiles * kTile, size = loop.rows * loop.columns;
     const std::int64_t rows = loop.rows - row < kTile ? loop.rows - row : kTile;
     const T* from = static_cast<const T*>(loop.from) + task / tiles * size + row * loop.columns;
@@ -75,7 +75,7 @@ void reorder(const ReorderLoop& loop) {
 // A task is one line of volume rows along w.
 void depth_to_space(const DepthToSpaceLoop& loop) {
   const std::int64_t depth = loop.in[0] * loop.stride[0], height = loop.in[1] * loop.stride[1];
-  parallel_tasks(loop.batch * depth * height, loop.threads, [&](std::int64_t line) {
+  parallel_tasks(loop.batch * depth * height, loop.threads, [&](std::int64_t line, int) {
     const std::int64_t y = line % height, z = line / height % depth, n = line / height / depth;
     const std::int64_t tap_row = z % loop.stride[0] * loop.stride[1] + y % loop.stride[1];
     const std::int64_t block_row =

@@ -103,7 +103,7 @@ struct LossLoop {
   bool has_ignore_label, dice_squared;
   std::int32_t ignore_label;
   float smoothing;
-  double* partial;  // [sample][chunk][3 * channels + 2]: I, P, G, nll, valid voxels (NaN after a bad label)
+  double* partial;  // [sample][chunk][3 * channels + 2]: I, P, G, nll (NaN after a bad label), valid
   // Backward, already times the seed: d loss / d p_c = prediction[n, c] (* 2 p_c when squared) +
   // intersection[n, c] of the label's class; cross entropy's factor on p - target.
   const float *prediction, *intersection;
@@ -114,7 +114,6 @@ struct CheckLoop {
   int threads;
   Chunks chunks;
   const float* gradient;
-  std::int64_t n;
   float inverse;         // values whose product with it overflows count too
   std::int64_t* counts;  // per chunk
   double* squares;
@@ -125,8 +124,7 @@ struct OptimizerLoop {
   OptimizerKind kind;
   kernels::SgdStep<float> sgd;
   kernels::AdamStep<float> adam;
-  bool unscale;
-  float inverse, clip;
+  float inverse, clip;  // factors on the gradient; 1 leaves it as it is
   std::int64_t n;
   const float* gradient;
   float *master, *moment1, *moment2;

@@ -6,7 +6,9 @@
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
 
-// What a block's rows have beside their logits. A class of -1 marks a row that is dropped.
+constexpr std::int32_t kIgnored = -1, kBad = -2;  // in place of a class
+
+// What a block's rows have beside their logits.
 struct RowData {
   alignas(64) std::int32_t label[kMaxBlockRows];
   alignas(64) float highest[kMaxBlockRows], sum[kMaxBlockRows];
@@ -15,18 +17,18 @@ struct RowData {
 };
 
 // Fills row.label; whether a label is neither a class nor the ignored one.
-bool read_labels(const LossLoop& loop, std::int64_t first, std::int64_t count, RowData& row) {
-  const std::int32_t* labels = loop.labels + first;
+bool read_labels(const LossLoop& loop, const PlaneBlock& block, RowData& row) {
+  const std::int32_t* labels = loop.labels + block.row;
   const std::int32_t classes = static_cast<std::int32_t>(loop.rows.x.channels);
   bool bad = false;
-  for (std::int64_t r = 0; r < count; ++r) {
+  for (std::int64_t r = 0; r < block.count; ++r) {
     const std::int32_t label = labels[r];
     const bool ignored = loop.has_ignore_label && label == loop.ignore_label;
     const bool valid = label >= 0 && label < classes;
     bad |= !ignored && !valid;
-    row.label[r] = !ignored && valid ? label : -1;
+    row.label[r] = ignored ? kIgnored : valid ? label : kBad;
   }
-  for (std::int64_t r = count; r < padded(count); ++r) row.label[r] = -1;
+  for (std::int64_t r = block.count; r < padded(block.count); ++r) row.label[r] = kIgnored;
   return bad;
 }
 
@@ -52,32 +54,31 @@ void exponentials(const LossLoop& loop, float* planes, std::int64_t n, RowData& 
 void class_sums(const LossLoop& loop, const float* e, std::int32_t c, std::int64_t n, const RowData& row,
                 double* partial) {
   const std::int64_t classes = loop.rows.x.channels;
-  const IntVec here = IntVec{} + c, dropped = IntVec{} - 1;
   const Vec one = Vec{} + 1.0f;
   Vec intersection = {}, prediction = {}, truth = {};
   for (std::int64_t r = 0; r < n; r += kLanes) {
     const IntVec label = *reinterpret_cast<const LooseIntVec*>(row.label + r);
     const Vec p = load<Vec>(e + r) / load<Vec>(row.sum + r);
     const Vec counted = loop.dice_squared ? p * p : p;
-    prediction += label != dropped ? counted : Vec{};
-    intersection += label == here ? p : Vec{};
-    truth += label == here ? one : Vec{};
+    prediction += label >= 0 ? counted : Vec{};
+    intersection += label == c ? p : Vec{};
+    truth += label == c ? one : Vec{};
   }
   partial[c] += static_cast<double>(sum_lanes(intersection));
   partial[classes + c] += static_cast<double>(sum_lanes(prediction));
   partial[2 * classes + c] += static_cast<double>(sum_lanes(truth));
 }
 
-void loss_block(const LossLoop& loop, double* partial, std::int64_t first, std::int64_t count) {
-  const PlaneScratch scratch = plane_scratch(loop.rows);
+void loss_block(const LossLoop& loop, const PlaneBlock& block) {
+  const std::int64_t n = padded(block.count), classes = loop.rows.x.channels;
+  double* partial = loop.partial + block.task * (3 * classes + 2);
+  float* planes = block.scratch.planes;
   RowData row;
-  const bool bad = read_labels(loop, first, count, row);
-  read_planes(loop.rows, loop.rows.x, first, count, scratch);
-  const std::int64_t n = padded(count), classes = loop.rows.x.channels;
-  exponentials(loop, scratch.planes, n, row);
+  const bool bad = read_labels(loop, block, row);
+  read_planes(loop.rows, loop.rows.x, block);
+  exponentials(loop, planes, n, row);
   for (std::int64_t c = 0; c < classes; ++c)
-    class_sums(loop, scratch.planes + c * loop.rows.block_rows, static_cast<std::int32_t>(c), n, row,
-               partial);
+    class_sums(loop, planes + c * loop.rows.block_rows, static_cast<std::int32_t>(c), n, row, partial);
   const float share = loop.smoothing / static_cast<float>(classes), kept = 1.0f - loop.smoothing;
   alignas(64) float nll[kMaxBlockRows];
   for (std::int64_t r = 0; r < n; ++r) nll[r] = kernels::log(row.sum[r]) - row.at_label[r];
@@ -87,15 +88,14 @@ void loss_block(const LossLoop& loop, double* partial, std::int64_t first, std::
       nll[r] = kept * nll[r] + share * uniform;
     }
   Vec sum = {}, valid = {};
-  const IntVec dropped = IntVec{} - 1;
   const Vec one = Vec{} + 1.0f;
   for (std::int64_t r = 0; r < n; r += kLanes) {
     const IntVec label = *reinterpret_cast<const LooseIntVec*>(row.label + r);
-    sum += label != dropped ? load<Vec>(nll + r) : Vec{};
-    valid += label != dropped ? one : Vec{};
+    sum += label != kIgnored ? load<Vec>(nll + r) : Vec{};
+    valid += label != kIgnored ? one : Vec{};
   }
-  partial[3 * classes] += static_cast<double>(sum_lanes(sum));
-  partial[3 * classes + 1] += bad ? __builtin_nan("") : static_cast<double>(sum_lanes(valid));
+  partial[3 * classes] += bad ? __builtin_nan("") : static_cast<double>(sum_lanes(sum));
+  partial[3 * classes + 1] += static_cast<double>(sum_lanes(valid));
 }
 
 // The planes e become the gradient: softmax's Jacobian times d loss / d p, plus cross entropy's own.
@@ -127,7 +127,7 @@ void gradient_planes(const LossLoop& loop, std::int64_t sample, float* planes, s
       const float h = of_prediction * (slope * p + constant) + (here ? of_intersection : 0.0f);
       const float target = (here ? kept : 0.0f) + share;
       const float gradient = p * (h - dot[r]) + ce * (p - target);
-      plane[r] = row.label[r] >= 0 ? gradient : 0.0f;
+      plane[r] = row.label[r] >= 0 ? gradient : row.label[r] == kIgnored ? 0.0f : __builtin_nanf("");
     }
   }
 }
@@ -138,21 +138,18 @@ void loss_sums(const LossLoop& loop) {
   const std::int64_t slots = 3 * loop.rows.x.channels + 2;
   const std::int64_t tasks = loop.rows.chunks.samples * loop.rows.chunks.per_sample;
   for (std::int64_t i = 0; i < tasks * slots; ++i) loop.partial[i] = 0;
-  for_plane_blocks(loop.rows, [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t count) {
-    loss_block(loop, loop.partial + task * slots, first, count);
-  });
+  for_plane_blocks(loop.rows, [&](const PlaneBlock& block) { loss_block(loop, block); });
 }
 
 void loss_backward(const LossLoop& loop) {
-  for_plane_blocks(loop.rows, [&](std::int64_t, std::int64_t sample, std::int64_t first, std::int64_t count) {
-    const PlaneScratch scratch = plane_scratch(loop.rows);
+  for_plane_blocks(loop.rows, [&](const PlaneBlock& block) {
+    const std::int64_t n = padded(block.count);
     RowData row;
-    read_labels(loop, first, count, row);
-    read_planes(loop.rows, loop.rows.x, first, count, scratch);
-    const std::int64_t n = padded(count);
-    exponentials(loop, scratch.planes, n, row);
-    gradient_planes(loop, sample, scratch.planes, n, row);
-    write_planes(loop.rows, loop.rows.y, first, count, scratch);
+    read_labels(loop, block, row);
+    read_planes(loop.rows, loop.rows.x, block);
+    exponentials(loop, block.scratch.planes, n, row);
+    gradient_planes(loop, block.sample, block.scratch.planes, n, row);
+    write_planes(loop.rows, loop.rows.y, block);
   });
 }
 

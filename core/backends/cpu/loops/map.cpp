@@ -87,12 +87,11 @@ void map(const MapLoop& loop) {
   const bool is_copy = loop.kernel == MapKernel::kCopy && !loop.accumulate &&
                        loop.kind[0] == OperandKind::kFull && loop.in[0].dtype == loop.out.dtype;
   const std::int64_t rows_per_block = kBlock / loop.out.channels;
-  for_chunks(loop.chunks, loop.threads,
-             [&](std::int64_t, std::int64_t, std::int64_t first, std::int64_t end) {
-               if (is_copy) return copy_rows(loop, first, end - first);
-               for (std::int64_t row = first; row < end; row += rows_per_block)
-                 map_rows(loop, constant, row, end - row < rows_per_block ? end - row : rows_per_block);
-             });
+  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
+    if (is_copy) return copy_rows(loop, chunk.first, chunk.end - chunk.first);
+    for (std::int64_t row = chunk.first; row < chunk.end; row += rows_per_block)
+      map_rows(loop, constant, row, chunk.end - row < rows_per_block ? chunk.end - row : rows_per_block);
+  });
 }
 
 void convert_to_float(const void* from, DType dtype, float* to, std::int64_t n) { widen(from, dtype, to, n); }

@@ -62,23 +62,16 @@ inline V activation_gradient(V dy, V z, float slope) {
   return dy;
 }
 
-// Runs body(first_row, count) over the blocks of rows [first, end).
-template <class Body>
-inline void for_blocks(const Wide& w, std::int64_t first, std::int64_t end, const Body& body) {
-  for (std::int64_t row = first; row < end; row += w.block_rows)
-    body(row, end - row < w.block_rows ? end - row : w.block_rows);
-}
-
 template <Activation kActivation>
-void apply_chunk(const NormLoop& loop, std::int64_t sample, std::int64_t first, std::int64_t end) {
+void apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float in[kMaxBlock], out[kMaxBlock];
   alignas(64) float center[kMaxWidth], factor[kMaxWidth], offset[kMaxWidth];
-  const std::int64_t at = sample * w.channels;
+  const std::int64_t at = chunk.sample * w.channels;
   expand(w, loop.center + at, center);
   expand(w, loop.factor + at, factor);
   expand(w, loop.offset + at, offset);
-  for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+  for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
     const float* x = read_rows(loop.x, row, count, in);
     float* y = target_rows(loop.y, row, out);
     visit_columns<0>(
@@ -107,14 +100,14 @@ void expand_constants(const NormLoop& loop, const Wide& w, std::int64_t sample, 
 }
 
 template <Activation kActivation>
-void backward_sums_chunk(const NormLoop& loop, double* partial, std::int64_t sample, std::int64_t first,
-                         std::int64_t end) {
+void backward_sums_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], sums[2 * kMaxWidth];
   BackwardConstants k;
-  expand_constants(loop, w, sample, k);
+  expand_constants(loop, w, chunk.sample, k);
+  double* partial = loop.partial + chunk.task * 2 * w.channels;
   for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
-  for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+  for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
     const float* x = read_rows(loop.x, row, count, x_stage);
     const float* dy = read_rows(loop.dy, row, count, dy_stage);
     visit_columns<2>(
@@ -133,17 +126,17 @@ void backward_sums_chunk(const NormLoop& loop, double* partial, std::int64_t sam
 }
 
 template <Activation kActivation>
-void backward_apply_chunk(const NormLoop& loop, std::int64_t sample, std::int64_t first, std::int64_t end) {
+void backward_apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], out[kMaxBlock];
   alignas(64) float mean_g[kMaxWidth], mean_gx[kMaxWidth], factor[kMaxWidth];
   BackwardConstants k;
-  expand_constants(loop, w, sample, k);
-  const std::int64_t at = sample * w.channels;
+  expand_constants(loop, w, chunk.sample, k);
+  const std::int64_t at = chunk.sample * w.channels;
   expand(w, loop.mean_g + at, mean_g);
   expand(w, loop.mean_gx + at, mean_gx);
   expand(w, loop.factor + at, factor);
-  for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
+  for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
     const float* x = read_rows(loop.x, row, count, x_stage);
     const float* dy = read_rows(loop.dy, row, count, dy_stage);
     float* dx = target_rows(loop.y, row, out);
@@ -176,26 +169,22 @@ inline void with_activation(Activation activation, const Body& body) {
 
 // partial[sample][chunk] = mean[channels], then sum of squared deviations[channels], of x over the chunk.
 void norm_statistics(const NormLoop& loop) {
-  for_chunks(loop.chunks, loop.threads,
-             [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t end) {
-               const Wide w = wide_of(loop.x.channels);
-               alignas(64) float stage[kMaxBlock];
-               double* partial = loop.partial + task * 2 * w.channels;
-               for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
-               Moments moments{0, partial, partial + w.channels};
-               for_blocks(w, first, end, [&](std::int64_t row, std::int64_t count) {
-                 add_block(w, read_rows(loop.x, row, count, stage), count, moments);
-               });
-             });
+  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
+    const Wide w = wide_of(loop.x.channels);
+    alignas(64) float stage[kMaxBlock];
+    double* partial = loop.partial + chunk.task * 2 * w.channels;
+    for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
+    Moments moments{0, partial, partial + w.channels};
+    for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
+      add_block(w, read_rows(loop.x, row, count, stage), count, moments);
+    });
+  });
 }
 
 // y = activation((x - center) * factor + offset).
 void norm_apply(const NormLoop& loop) {
   with_activation(loop.activation, [&]<Activation kActivation>() {
-    for_chunks(loop.chunks, loop.threads,
-               [&](std::int64_t, std::int64_t sample, std::int64_t first, std::int64_t end) {
-                 apply_chunk<kActivation>(loop, sample, first, end);
-               });
+    for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) { apply_chunk<kActivation>(loop, chunk); });
   });
 }
 
@@ -204,10 +193,7 @@ void norm_apply(const NormLoop& loop) {
 void norm_backward_sums(const NormLoop& loop) {
   with_activation(loop.activation, [&]<Activation kActivation>() {
     for_chunks(loop.chunks, loop.threads,
-               [&](std::int64_t task, std::int64_t sample, std::int64_t first, std::int64_t end) {
-                 backward_sums_chunk<kActivation>(loop, loop.partial + task * 2 * loop.x.channels, sample,
-                                                  first, end);
-               });
+               [&](const Chunk& chunk) { backward_sums_chunk<kActivation>(loop, chunk); });
   });
 }
 
@@ -215,9 +201,7 @@ void norm_backward_sums(const NormLoop& loop) {
 void norm_backward_apply(const NormLoop& loop) {
   with_activation(loop.activation, [&]<Activation kActivation>() {
     for_chunks(loop.chunks, loop.threads,
-               [&](std::int64_t, std::int64_t sample, std::int64_t first, std::int64_t end) {
-                 backward_apply_chunk<kActivation>(loop, sample, first, end);
-               });
+               [&](const Chunk& chunk) { backward_apply_chunk<kActivation>(loop, chunk); });
   });
 }
 

@@ -10,7 +10,7 @@ constexpr std::int64_t kBlock = 2048;  // floats
 void update_block(const OptimizerLoop& loop, std::int64_t first, std::int64_t n) {
   float g[kBlock];
   const float* gradient = loop.gradient + first;
-  const float inverse = loop.unscale ? loop.inverse : 1.0f, clip = loop.clip;  // times 1 is exact
+  const float inverse = loop.inverse, clip = loop.clip;
   for (std::int64_t i = 0; i < n; ++i) g[i] = gradient[i] * inverse * clip;
   float* w = loop.master + first;
   float* m = loop.moment1 != nullptr ? loop.moment1 + first : nullptr;
@@ -53,7 +53,7 @@ bool optimizer_step(const OptimizerLoop& loop) {
   constexpr std::int64_t kTask = 8 * kBlock;
   const std::int64_t tasks = (loop.n + kTask - 1) / kTask;
   int overflow = 0;
-  parallel_tasks(tasks, loop.threads, [&](std::int64_t task) {
+  parallel_tasks(tasks, loop.threads, [&](std::int64_t task, int) {
     const std::int64_t end = (task + 1) * kTask < loop.n ? (task + 1) * kTask : loop.n;
     for (std::int64_t first = task * kTask; first < end; first += kBlock) {
       const std::int64_t n = end - first < kBlock ? end - first : kBlock;

@@ -2,8 +2,6 @@
 // softmax and the losses. A plane has block_rows floats, those past the rows read are 0. Internal linkage.
 #pragma once
 
-#include <omp.h>
-
 #include "core/backends/cpu/loops/stage.h"
 #include "core/kernels/math.h"
 
@@ -17,35 +15,35 @@ struct PlaneScratch {
   float *rows, *planes;
 };
 
-inline PlaneScratch plane_scratch(const SoftmaxLoop& loop) {
-  const std::int64_t block = loop.x.channels * loop.block_rows;
-  float* mine = loop.scratch + omp_get_thread_num() * 2 * block;
-  return {mine, mine + block};
-}
+// A block of rows of a chunk.
+struct PlaneBlock {
+  std::int64_t task, sample, row, count;
+  PlaneScratch scratch;
+};
 
 // Rows in use rounded up to whole vectors of any level; <= block_rows, which is a multiple of 16.
 inline std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }
 
-inline void read_planes(const SoftmaxLoop& loop, const Matrix& m, std::int64_t row, std::int64_t count,
-                        const PlaneScratch& scratch) {
-  const float* rows = read_rows(m, row, count, scratch.rows);
+inline void read_planes(const SoftmaxLoop& loop, const Matrix& m, const PlaneBlock& block) {
+  const std::int64_t count = block.count;
+  const float* rows = read_rows(m, block.row, count, block.scratch.rows);
   const std::int64_t channels = m.channels;
   for (std::int64_t c = 0; c < channels; ++c) {
-    float* plane = scratch.planes + c * loop.block_rows;
+    float* plane = block.scratch.planes + c * loop.block_rows;
     for (std::int64_t r = 0; r < count; ++r) plane[r] = rows[r * channels + c];
     for (std::int64_t r = count; r < padded(count); ++r) plane[r] = 0;
   }
 }
 
-inline void write_planes(const SoftmaxLoop& loop, const Matrix& m, std::int64_t row, std::int64_t count,
-                         const PlaneScratch& scratch) {
-  float* rows = target_rows(m, row, scratch.rows);
+inline void write_planes(const SoftmaxLoop& loop, const Matrix& m, const PlaneBlock& block) {
+  const std::int64_t count = block.count;
+  float* rows = target_rows(m, block.row, block.scratch.rows);
   const std::int64_t channels = m.channels;
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float* plane = scratch.planes + c * loop.block_rows;
+    const float* plane = block.scratch.planes + c * loop.block_rows;
     for (std::int64_t r = 0; r < count; ++r) rows[r * channels + c] = plane[r];
   }
-  finish_rows(m, row, count, rows);
+  finish_rows(m, block.row, count, rows);
 }
 
 // highest[r] = maximum over the planes; NaN where a logit is NaN.
@@ -57,14 +55,17 @@ inline void plane_maximum(const SoftmaxLoop& loop, const float* planes, std::int
   }
 }
 
-// Runs body(task, sample, row, count) for every block of every chunk.
+// Runs body(block) for every block of every chunk.
 template <class Body>
 inline void for_plane_blocks(const SoftmaxLoop& loop, const Body& body) {
-  for_chunks(loop.chunks, loop.threads,
-             [&](std::int64_t task, std::int64_t sample, std::int64_t first, std::int64_t end) {
-               for (std::int64_t row = first; row < end; row += loop.block_rows)
-                 body(task, sample, row, end - row < loop.block_rows ? end - row : loop.block_rows);
-             });
+  const std::int64_t size = loop.x.channels * loop.block_rows;
+  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
+    float* mine = loop.scratch + chunk.slot * 2 * size;
+    for (std::int64_t row = chunk.first; row < chunk.end; row += loop.block_rows) {
+      const std::int64_t count = chunk.end - row < loop.block_rows ? chunk.end - row : loop.block_rows;
+      body(PlaneBlock{chunk.task, chunk.sample, row, count, {mine, mine + size}});
+    }
+  });
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ void gather_voxel(const PoolLoop& loop, std::int64_t n, const std::int64_t (&at)
 
 // A task is one line of windows along w.
 void pool_forward(const PoolLoop& loop) {
-  parallel_tasks(loop.batch * loop.out[0] * loop.out[1], loop.threads, [&](std::int64_t line) {
+  parallel_tasks(loop.batch * loop.out[0] * loop.out[1], loop.threads, [&](std::int64_t line, int) {
     const std::int64_t y = line % loop.out[1], z = line / loop.out[1] % loop.out[0];
     const std::int64_t n = line / loop.out[1] / loop.out[0];
     const Range d = window(loop, 0, z), h = window(loop, 1, y);
@@ -159,7 +159,7 @@ void pool_forward(const PoolLoop& loop) {
 
 // A task is one line of input voxels along w. loop.x is dx, loop.y dy.
 void pool_backward(const PoolLoop& loop) {
-  parallel_tasks(loop.batch * loop.in[0] * loop.in[1], loop.threads, [&](std::int64_t line) {
+  parallel_tasks(loop.batch * loop.in[0] * loop.in[1], loop.threads, [&](std::int64_t line, int) {
     const std::int64_t y = line % loop.in[1], z = line / loop.in[1] % loop.in[0];
     const std::int64_t n = line / loop.in[1] / loop.in[0];
     for (std::int64_t x = 0; x < loop.in[2]; ++x) gather_voxel(loop, n, {z, y, x});

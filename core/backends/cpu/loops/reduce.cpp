@@ -5,12 +5,12 @@
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
 
-void reduce_chunk(const ReduceLoop& loop, double* partial, std::int64_t first, std::int64_t end) {
+void reduce_chunk(const ReduceLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float x_stage[kMaxBlock], y_stage[kMaxBlock], sums[kMaxWidth];
+  double* partial = loop.partial + chunk.task * w.channels;
   for (std::int64_t c = 0; c < w.channels; ++c) partial[c] = 0;
-  for (std::int64_t row = first; row < end; row += w.block_rows) {
-    const std::int64_t count = end - row < w.block_rows ? end - row : w.block_rows;
+  for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
     const float* x = read_rows(loop.x, row, count, x_stage);
     if (loop.y.data == nullptr) {
       visit_columns<1>(
@@ -23,7 +23,7 @@ void reduce_chunk(const ReduceLoop& loop, double* partial, std::int64_t first, s
           sums);
     }
     fold(w, sums, partial);
-  }
+  });
 }
 
 inline DoubleVec widened(const float* p) {
@@ -68,19 +68,15 @@ CheckSum check_range(const float* g, std::int64_t n, float inverse) {
 }  // namespace
 
 void reduce_rows(const ReduceLoop& loop) {
-  for_chunks(loop.chunks, loop.threads,
-             [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t end) {
-               reduce_chunk(loop, loop.partial + task * loop.x.channels, first, end);
-             });
+  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) { reduce_chunk(loop, chunk); });
 }
 
 void gradient_check(const CheckLoop& loop) {
-  for_chunks(loop.chunks, loop.threads,
-             [&](std::int64_t task, std::int64_t, std::int64_t first, std::int64_t end) {
-               const CheckSum sum = check_range(loop.gradient + first, end - first, loop.inverse);
-               loop.counts[task] = sum.nonfinite;
-               loop.squares[task] = sum.squares;
-             });
+  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
+    const CheckSum sum = check_range(loop.gradient + chunk.first, chunk.end - chunk.first, loop.inverse);
+    loop.counts[chunk.task] = sum.nonfinite;
+    loop.squares[chunk.task] = sum.squares;
+  });
 }
 
 }  // namespace tandem::TD_ISA_NAMESPACE

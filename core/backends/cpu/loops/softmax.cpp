@@ -5,15 +5,15 @@
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
 
-void softmax_block(const SoftmaxLoop& loop, std::int64_t row, std::int64_t count) {
-  const PlaneScratch scratch = plane_scratch(loop);
-  read_planes(loop, loop.x, row, count, scratch);
-  const std::int64_t n = padded(count);
+void softmax_block(const SoftmaxLoop& loop, const PlaneBlock& block) {
+  read_planes(loop, loop.x, block);
+  const std::int64_t n = padded(block.count);
+  float* planes = block.scratch.planes;
   alignas(64) float highest[kMaxBlockRows], sum[kMaxBlockRows];
-  plane_maximum(loop, scratch.planes, n, highest);
+  plane_maximum(loop, planes, n, highest);
   for (std::int64_t r = 0; r < n; ++r) sum[r] = 0;
   for (std::int64_t c = 0; c < loop.x.channels; ++c) {
-    float* x = scratch.planes + c * loop.block_rows;
+    float* x = planes + c * loop.block_rows;
     for (std::int64_t r = 0; r < n; ++r) {
       const float e = kernels::exp(x[r] - highest[r]);
       x[r] = e;
@@ -21,19 +21,19 @@ void softmax_block(const SoftmaxLoop& loop, std::int64_t row, std::int64_t count
     }
   }
   for (std::int64_t c = 0; c < loop.x.channels; ++c) {
-    float* x = scratch.planes + c * loop.block_rows;
+    float* x = planes + c * loop.block_rows;
     for (std::int64_t r = 0; r < n; ++r) x[r] /= sum[r];
   }
-  write_planes(loop, loop.y, row, count, scratch);
+  write_planes(loop, loop.y, block);
 }
 
 // Row by row: the sum needs all of dy and y, which lie densely in the two halves of the scratch.
-void softmax_gradient_block(const SoftmaxLoop& loop, std::int64_t row, std::int64_t count) {
-  const PlaneScratch scratch = plane_scratch(loop);
+void softmax_gradient_block(const SoftmaxLoop& loop, const PlaneBlock& block) {
+  const std::int64_t row = block.row, count = block.count;
   const std::int64_t channels = loop.x.channels;
-  const float* dy = read_rows(loop.dy, row, count, scratch.rows);
-  const float* y = read_rows(loop.y, row, count, scratch.planes);
-  float* dx = target_rows(loop.x, row, scratch.planes);
+  const float* dy = read_rows(loop.dy, row, count, block.scratch.rows);
+  const float* y = read_rows(loop.y, row, count, block.scratch.planes);
+  float* dx = target_rows(loop.x, row, block.scratch.planes);
   for (std::int64_t r = 0; r < count; ++r) {
     const float *dy_row = dy + r * channels, *y_row = y + r * channels;
     Vec lanes = {};
@@ -52,16 +52,12 @@ void softmax_gradient_block(const SoftmaxLoop& loop, std::int64_t row, std::int6
 
 // y = exp(x - max) / sum over channels.
 void softmax_forward(const SoftmaxLoop& loop) {
-  for_plane_blocks(loop, [&](std::int64_t, std::int64_t, std::int64_t row, std::int64_t count) {
-    softmax_block(loop, row, count);
-  });
+  for_plane_blocks(loop, [&](const PlaneBlock& block) { softmax_block(loop, block); });
 }
 
 // x (dx) = y * (dy - sum over channels of dy y).
 void softmax_backward(const SoftmaxLoop& loop) {
-  for_plane_blocks(loop, [&](std::int64_t, std::int64_t, std::int64_t row, std::int64_t count) {
-    softmax_gradient_block(loop, row, count);
-  });
+  for_plane_blocks(loop, [&](const PlaneBlock& block) { softmax_gradient_block(loop, block); });
 }
 
 }  // namespace tandem::TD_ISA_NAMESPACE

@@ -2,33 +2,42 @@
 // buffer that stays in cache. And the parallel loop over tasks. Internal linkage throughout (see vec.h).
 #pragma once
 
+#include <omp.h>
+
 #include "core/backends/cpu/loops/loops.h"
 #include "core/backends/cpu/loops/vec.h"
 
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
 
-// Runs body(task) for task 0..count-1. Tasks write apart from each other, so their order is free.
+// Runs body(task, slot) for task 0..count-1; slot < threads is the running thread's own number. Tasks write
+// apart from each other, so their order is free.
 template <class Body>
 inline void parallel_tasks(std::int64_t count, int threads, const Body& body) {
   if (threads <= 1 || count <= 1) {
-    for (std::int64_t task = 0; task < count; ++task) body(task);
+    for (std::int64_t task = 0; task < count; ++task) body(task, 0);
     return;
   }
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (std::int64_t task = 0; task < count; ++task) body(task);
+  for (std::int64_t task = 0; task < count; ++task) body(task, omp_get_thread_num());
 }
 
-// body(task, sample, first_row, end_row) for every chunk; rows counted over the whole matrix.
+// A chunk of rows [first, end), counted over the whole matrix, of one sample.
+struct Chunk {
+  std::int64_t task, sample, first, end;
+  int slot;
+};
+
+// Runs body(chunk) for every chunk.
 template <class Body>
 inline void for_chunks(const Chunks& chunks, int threads, const Body& body) {
-  parallel_tasks(chunks.samples * chunks.per_sample, threads, [&](std::int64_t task) {
+  parallel_tasks(chunks.samples * chunks.per_sample, threads, [&](std::int64_t task, int slot) {
     const std::int64_t sample = task / chunks.per_sample;
     const std::int64_t begin = task % chunks.per_sample * chunks.rows_per_chunk;
     const std::int64_t left = chunks.rows_per_sample - begin;
     const std::int64_t count = left < chunks.rows_per_chunk ? left : chunks.rows_per_chunk;
     const std::int64_t first = sample * chunks.rows_per_sample + begin;
-    body(task, sample, first, first + count);
+    body(Chunk{task, sample, first, first + count, slot});
   });
 }
 
