@@ -9,6 +9,7 @@
 namespace tandem {
 
 std::string join_key(std::string_view path, std::string_view part) {
+  if (part.empty()) return std::string(path);
   if (path.empty() || part.starts_with('[')) return fmt::format("{}{}", path, part);
   return fmt::format("{}.{}", path, part);
 }

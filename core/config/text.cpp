@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tandem {
 
@@ -74,11 +75,25 @@ bool TextLines::quote_ends(int line, int byte_column) const {
   return closing_quote(offset(line, byte_column)) != std::string_view::npos;
 }
 
+bool TextLines::quote_starts_text(std::size_t i) const {
+  if (text_[i] != '"' && text_[i] != '\'') return false;
+  return i == 0 || std::string_view(" \t\n,[{:").find(text_[i - 1]) != std::string_view::npos;
+}
+
+bool TextLines::bracket_ends(int line, int byte_column) const {
+  std::int64_t depth = 0;
+  for (std::size_t i = offset(line, byte_column); i < text_.size(); ++i) {
+    if (quote_starts_text(i)) i = std::min(closing_quote(i), text_.size());
+    if (i >= text_.size()) return false;
+    if (text_[i] == '[' || text_[i] == '{') ++depth;
+    if ((text_[i] == ']' || text_[i] == '}') && --depth == 0) return true;
+  }
+  return false;
+}
+
 std::optional<std::pair<int, int>> TextLines::open_quote(int line, int byte_column) const {
   for (std::size_t i = offset(line, byte_column); i < text_.size(); ++i) {
-    const bool starts_text =
-        i == 0 || std::string_view(" \t\n,[{:").find(text_[i - 1]) != std::string_view::npos;
-    if ((text_[i] != '"' && text_[i] != '\'') || !starts_text) continue;
+    if (!quote_starts_text(i)) continue;
     const std::size_t closing = closing_quote(i);
     if (closing == std::string_view::npos) {
       const auto next_line = std::upper_bound(starts_.begin(), starts_.end(), i);

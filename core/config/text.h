@@ -25,6 +25,8 @@ class TextLines {
   // Whether the quote character at this place is closed later (single: '' is an escape; double: \ is).
   bool quote_ends(int line, int byte_column) const;
 
+  // Whether the bracket at this place is closed later; texts in quotes are passed over.
+  bool bracket_ends(int line, int byte_column) const;
   // Line and byte column of the first quote at or after this place that starts a text and is never closed.
   std::optional<std::pair<int, int>> open_quote(int line, int byte_column) const;
 
@@ -38,6 +40,7 @@ class TextLines {
  private:
   // Where the quote at `opening` is closed; npos: nowhere.
   std::size_t closing_quote(std::size_t opening) const;
+  bool quote_starts_text(std::size_t i) const;
   std::size_t offset(int line, int byte_column) const;
   std::string_view text_;
   std::vector<std::size_t> starts_;

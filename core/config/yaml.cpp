@@ -131,10 +131,18 @@ class TreeBuilder : public YAML::EventHandler {
     check_properties(mark);
     if (static_cast<int>(stack_.size()) >= kMaxConfigDepth)
       throw Stop{fmt::format("nested deeper than {} levels", kMaxConfigDepth), position(mark), ""};
-    if (!stack_.empty() && stack_.back().node.is_map() && !stack_.back().pending)
-      throw Stop{"a list or map as a key", position(mark), "a key is a text"};
+    if (!stack_.empty() && stack_.back().node.is_map() && !stack_.back().pending) stop_at_list_key(mark);
     node.set_position(position(mark));
     stack_.push_back(Frame{std::move(node), mark});
+  }
+
+  // yaml-cpp takes a '[' that starts a line and is never closed for the start of a key.
+  [[noreturn]] void stop_at_list_key(const YAML::Mark& mark) const {
+    const char c = lines_.at(mark.line, mark.column);
+    if ((c == '[' || c == '{') && !lines_.bracket_ends(mark.line, mark.column))
+      throw Stop{fmt::format("a '{}' is never closed by '{}'", c, c == '[' ? ']' : '}'), position(mark),
+                 "or a ',' is missing"};
+    throw Stop{"a list or map as a key", position(mark), "a key is a text"};
   }
 
   void close() {

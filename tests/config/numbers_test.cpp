@@ -7,8 +7,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <locale>
 #include <random>
 #include <string>
+
+#include "core/config/tree.h"
 
 namespace tandem {
 namespace {
@@ -127,6 +130,22 @@ TEST(Numbers, KnowNoLocale) {
   EXPECT_EQ(value, 0.5);
   EXPECT_EQ(text, "0.5");
   if (!found) GTEST_SKIP() << "no locale de_DE.UTF-8 here: only the present locale was tried";
+}
+
+TEST(Numbers, KnowNoStreamLocale) {
+  struct CommaPoint : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new CommaPoint));
+  const ConfigNode tree = parse_yaml_text("a: [0.5, 123456]", "t.yaml");
+  const auto value = read_number(tree.find("a")->value.items()[0].text()).value;
+  const std::string texts =
+      format_number(1234.5) + " " + format_integer(1234567) + " " + format_bytes(1000000);
+  std::locale::global(before);
+  EXPECT_EQ(value, 0.5);
+  EXPECT_EQ(texts, "1234.5 1234567 1000000");
 }
 
 TEST(Numbers, PrintableTextIsEscapedAndCut) {
