@@ -56,59 +56,60 @@ void narrow(const CopyJob& job) {
     for_rows<float, U16>(job, [](const float* s, U16* d) { store_bfloat16(d, load(s)); });
 }
 
+typedef float FloatLanes __attribute__((vector_size(Vec::kLanes * 4)));
+
 struct Parts {
-  UintLanes hi, lo;  // BF16 bits
+  UintLanes hi, lo, finite;  // as FP32 bits
 };
 
-// See split.h for the definition and why both parts are exact.
+// See split.h for the definition and why the parts are exact.
 TD_INLINE Parts split_lanes(Vec value) {
   UintLanes bits;
   std::memcpy(&bits, &value, sizeof(bits));
-  const UintLanes hi = bfloat16_bits(value);
-  const UintLanes hi_bits = hi << 16;
-  typedef float FloatLanes __attribute__((vector_size(Vec::kLanes * 4)));
-  FloatLanes x, h;
+  Parts parts;
+  parts.hi = bfloat16_bits(value) << 16;
+  FloatLanes x, hi;
   std::memcpy(&x, &bits, sizeof(x));
-  std::memcpy(&h, &hi_bits, sizeof(h));
-  const FloatLanes rest = x - h;  // exact
-  UintLanes lo;
-  std::memcpy(&lo, &rest, sizeof(lo));
+  std::memcpy(&hi, &parts.hi, sizeof(hi));
+  const FloatLanes rest = x - hi;
+  std::memcpy(&parts.lo, &rest, sizeof(parts.lo));
   const UintLanes zero = bits & 0u;
-  lo = (bits & 0x7f800000u) == 0x7f800000u ? zero : lo >> 16;
-  return {hi, lo};
+  const auto special = (bits & 0x7f800000u) == 0x7f800000u;
+  parts.lo = special ? zero : parts.lo;
+  parts.finite = special ? zero : parts.hi;
+  return parts;
 }
 
-void split_to_bfloat16(const std::uint16_t* src, std::uint16_t* hi, std::uint16_t* lo, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; i += kLanes) {
-    const std::int64_t count = n - i < kLanes ? n - i : kLanes;
-    std::uint16_t in[kLanes] = {};
-    std::memcpy(in, src + i, static_cast<std::size_t>(count) * 2);
-    const Parts parts = split_lanes(load_half(in));
-    const HalfLanes high = __builtin_convertvector(parts.hi, HalfLanes);
-    const HalfLanes low = __builtin_convertvector(parts.lo, HalfLanes);
-    std::memcpy(hi + i, &high, static_cast<std::size_t>(count) * 2);
-    std::memcpy(lo + i, &low, static_cast<std::size_t>(count) * 2);
-  }
+TD_INLINE void store_part(std::uint16_t* to, const UintLanes& part, std::int64_t count) {
+  const HalfLanes half = __builtin_convertvector(part >> 16, HalfLanes);
+  std::memcpy(to, &half, static_cast<std::size_t>(count) * 2);
+}
+TD_INLINE void store_part(float* to, const UintLanes& part, std::int64_t count) {
+  std::memcpy(to, &part, static_cast<std::size_t>(count) * 4);
 }
 
-void split_to_float(const std::uint16_t* src, float* hi, float* lo, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; i += kLanes) {
-    const std::int64_t count = n - i < kLanes ? n - i : kLanes;
-    std::uint16_t in[kLanes] = {};
-    std::memcpy(in, src + i, static_cast<std::size_t>(count) * 2);
-    const Parts parts = split_lanes(load_half(in));
-    const UintLanes high = parts.hi << 16, low = parts.lo << 16;
-    std::memcpy(hi + i, &high, static_cast<std::size_t>(count) * 4);
-    std::memcpy(lo + i, &low, static_cast<std::size_t>(count) * 4);
-  }
+template <class Element>
+void split_as(const SplitJob& job) {
+  const auto* src = static_cast<const std::uint16_t*>(job.src);
+  std::int64_t i = 0;
+  const auto step = [&](const std::uint16_t* from, std::int64_t count) __attribute__((always_inline)) {
+    const Parts parts = split_lanes(load_half(from));
+    store_part(static_cast<Element*>(job.hi) + i, parts.hi, count);
+    store_part(static_cast<Element*>(job.lo) + i, parts.lo, count);
+    store_part(static_cast<Element*>(job.finite) + i, parts.finite, count);
+  };
+  for (; i + kLanes <= job.n; i += kLanes) step(src + i, kLanes);
+  if (i == job.n) return;
+  std::uint16_t rest[kLanes] = {};
+  std::memcpy(rest, src + i, static_cast<std::size_t>(job.n - i) * 2);
+  step(rest, job.n - i);
 }
 
-void split(DType element, const void* src, void* hi, void* lo, std::int64_t n) {
-  const auto* half = static_cast<const std::uint16_t*>(src);
-  if (element == DType::kBF16)
-    split_to_bfloat16(half, static_cast<std::uint16_t*>(hi), static_cast<std::uint16_t*>(lo), n);
+void split(const SplitJob& job) {
+  if (job.element == DType::kBF16)
+    split_as<std::uint16_t>(job);
   else
-    split_to_float(half, static_cast<float*>(hi), static_cast<float*>(lo), n);
+    split_as<float>(job);
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ struct CopyJob {
   std::int64_t dst_pitch = 0, rows = 1, columns = 0;
 };
 
+// n FP16 values as parts of split.h, each n elements of BF16, or of F32 holding BF16 values. finite: hi, or 0
+// where hi is not finite.
+struct SplitJob {
+  DType element = DType::kBF16;
+  const void* src = nullptr;
+  void *hi = nullptr, *lo = nullptr, *finite = nullptr;
+  std::int64_t n = 0;
+};
+
 struct KernelTable {
   int lanes = 0;
   void (*row)(const RowJob&) = nullptr;
@@ -51,8 +60,7 @@ struct KernelTable {
   // subnormals and infinities kept.
   void (*widen)(const CopyJob&) = nullptr;
   void (*narrow)(const CopyJob&) = nullptr;
-  // n FP16 values as hi + lo (split.h), each n elements of BF16, or of F32 holding BF16 values.
-  void (*split)(DType element, const void* src, void* hi, void* lo, std::int64_t n) = nullptr;
+  void (*split)(const SplitJob&) = nullptr;
 };
 
 namespace isa_v2 {

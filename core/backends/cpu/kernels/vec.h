@@ -31,6 +31,30 @@ TD_INLINE void store_half(std::uint16_t* p, Vec a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_maskz_cvtps_ph(0xffff, a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+#elif defined(TD_ISA_LEVEL_v3) && defined(TD_WIDE_LANES)
+// v4's vector made of two of v3's: the code for 16 lanes, provable on a machine without AVX-512 (tests only).
+struct Vec {
+  static constexpr int kLanes = 16;
+  __m256 low, high;
+};
+TD_INLINE Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+TD_INLINE void store(float* p, Vec a) {
+  _mm256_storeu_ps(p, a.low);
+  _mm256_storeu_ps(p + 8, a.high);
+}
+TD_INLINE Vec broadcast(const float* p) { return {_mm256_broadcast_ss(p), _mm256_broadcast_ss(p)}; }
+TD_INLINE Vec fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+TD_INLINE Vec load_half(const std::uint16_t* p) {
+  const auto* half = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
+}
+TD_INLINE void store_half(std::uint16_t* p, Vec a) {
+  auto* half = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(half, _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(half + 1, _mm256_cvtps_ph(a.high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 #elif defined(TD_ISA_LEVEL_v3)
 struct Vec {
   static constexpr int kLanes = 8;
