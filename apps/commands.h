@@ -80,10 +80,20 @@ std::string_view group_summary(std::string_view group);
 // Error{kUsage} for words that fit no command, with the nearest one that does.
 int run_command_line(const std::vector<std::string>& words);
 
+Action ckpt_diff_command(Arguments& arguments);
+Action ckpt_ls_command(Arguments& arguments);
+Action ckpt_show_command(Arguments& arguments);
+Action ckpt_verify_command(Arguments& arguments);
 Action config_check_command(Arguments& arguments);
 Action config_docs_command(Arguments& arguments);
 Action config_show_command(Arguments& arguments);
+Action data_convert_command(Arguments& arguments);
+Action data_synth_command(Arguments& arguments);
 Action doctor_command(Arguments& arguments);
+Action eval_command(Arguments& arguments);
+Action predict_command(Arguments& arguments);
+Action summary_command(Arguments& arguments);
+Action train_command(Arguments& arguments);
 Action version_command(Arguments& arguments);
 
 }  // namespace tandem

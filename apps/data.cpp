@@ -1,0 +1,91 @@
+// `tandem data convert | synth`: case files from NIfTI images, and a phantom where there are none.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "apps/commands.h"
+#include "core/base/error.h"
+#include "data/convert.h"
+#include "data/nifti.h"
+#include "data/phantom.h"
+
+namespace tandem {
+namespace {
+
+struct ConvertFlags {
+  ConvertOptions options;
+  std::vector<std::string> regions, flips;
+};
+
+int run_convert(ConvertFlags& flags) {
+  for (const std::string& region : flags.regions) flags.options.regions.push_back(parse_region(region));
+  for (const std::string& axis : flags.flips) flags.options.flips.push_back(parse_axis(axis));
+  if (flags.options.output.empty())
+    fail(ErrorKind::kUsage, "[convert] --output: got nothing, expected the case file to write");
+  const ConvertReport report = convert_case(flags.options);
+  const auto spacing = report.geometry.spacing_mm();
+  fmt::print("{}: case {}, {} voxels (z, y, x), {} channel{}, spacing {:g} {:g} {:g} mm, {}\n",
+             flags.options.output, report.case_id, to_string(report.geometry.shape()), report.channels,
+             report.channels == 1 ? "" : "s", spacing[0], spacing[1], spacing[2],
+             report.geometry.orientation());
+  if (!report.label_counts.empty()) fmt::print("labels: {} values\n", report.label_counts.size());
+  return 0;
+}
+
+struct SynthFlags {
+  std::string output;
+  std::optional<std::string> label;
+  std::optional<std::int64_t> seed, size;
+  bool overwrite = false;
+};
+
+int run_synth(const SynthFlags& flags) {
+  const auto seed = static_cast<std::uint64_t>(flags.seed.value_or(1));
+  const Index3 shape = flags.size ? Index3{*flags.size, *flags.size, *flags.size} : kPhantomShape;
+  for (const std::string& file : {flags.output, flags.label.value_or("")})
+    if (!file.empty() && !flags.overwrite && std::filesystem::exists(file))
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("[synth] output: got {}, which exists, expected a new file", file),
+                  "Choose another name, or pass --overwrite.");
+  if (!flags.label) {
+    write_phantom_case(flags.output, shape, seed);
+  } else {
+    const Phantom phantom = make_phantom(shape, seed);
+    write_nifti(flags.output, phantom.image);
+    write_nifti(*flags.label, phantom.labels);
+  }
+  fmt::print("{}: phantom {} of {} voxels (z, y, x): generated, not a patient\n", flags.output, seed,
+             to_string(shape));
+  return 0;
+}
+
+}  // namespace
+
+Action data_convert_command(Arguments& arguments) {
+  const auto flags = std::make_shared<ConvertFlags>();
+  arguments
+      .positionals("IMAGE", flags->options.images,
+                   "NIfTI images (.nii, .nii.gz) on one grid: the channels of the case", 1)
+      .option("--label", "FILE", flags->options.label, "NIfTI label map on the same grid")
+      .option("--region", "AXIS=BEGIN:END", flags->regions,
+              "Half-open index range of x, y or z of the canonical (RAS) volume")
+      .option("--flip", "AXIS", flags->flips, "Mirror this axis afterwards")
+      .option("--output", "FILE", flags->options.output, "Case file to write (.h5)")
+      .option("--case-id", "NAME", flags->options.case_id,
+              "Name of the case; default: from the image and the region")
+      .flag("--overwrite", flags->options.overwrite, "Replace an existing output");
+  return [flags] { return run_convert(*flags); };
+}
+
+Action data_synth_command(Arguments& arguments) {
+  const auto flags = std::make_shared<SynthFlags>();
+  arguments.positional("OUTPUT", flags->output, "Case file (.h5), or with --label the NIfTI image")
+      .option("--label", "FILE", flags->label, "Write NIfTI files instead: the labels go here")
+      .option("--seed", "N", flags->seed, "Another phantom; default 1")
+      .option("--size", "N", flags->size, "Voxels along each axis; default: the grid of the job ct-hip5")
+      .flag("--overwrite", flags->overwrite, "Replace existing outputs");
+  return [flags] { return run_synth(*flags); };
+}
+
+}  // namespace tandem
