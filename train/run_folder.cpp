@@ -167,35 +167,34 @@ RunFolder::RunFolder(const RunFolderRequest& request) {
   if (fresh) require_empty(path_, "a new run");
   sweep_temporaries(path_);
   if (request.overwrite) move_aside(path_);
-  if (!request.resume.empty()) resume(request);
+  if (!request.resume.empty()) find_checkpoint(request);
 }
 
-void RunFolder::resume(const RunFolderRequest& request) {
+void RunFolder::find_checkpoint(const RunFolderRequest& request) {
   std::error_code error;
   if (request.resume != "auto") {
-    const fs::path wanted = resolve_checkpoint(request.resume);
-    const std::int64_t step = verify_checkpoint(wanted);
-    const fs::path parent = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
-    if (fs::equivalent(parent, path_, error)) return resume_here(wanted, step);
-    require_empty(path_, "a run that goes on from another folder's checkpoint");
-    checkpoint_ = wanted;
+    checkpoint_ = resolve_checkpoint(request.resume);
+    const std::int64_t step = verify_checkpoint(*checkpoint_);
+    const fs::path parent = checkpoint_->has_parent_path() ? checkpoint_->parent_path() : fs::path(".");
+    if (fs::equivalent(parent, path_, error))
+      resumed_step_ = step;
+    else
+      require_empty(path_, "a run that goes on from another folder's checkpoint");
     return;
   }
   const NewestCheckpoint newest = newest_intact(path_);
   for (const CheckpointInfo& info : newest.rejected) log_warning("{} (not used)", info.problem);
-  if (newest.found) return resume_here(newest.found->path, newest.found->step);
-  if (!newest.rejected.empty()) resolve_checkpoint(path_);  // throws, with every reason
-  if (truncate_metrics(metrics_path(), 0).cut)
-    log_warning("[run] {}: no checkpoint yet, so the run starts from step 0", path_.string());
+  if (!newest.found && !newest.rejected.empty()) resolve_checkpoint(path_);  // throws, with every reason
+  resumed_step_ = newest.found ? newest.found->step : 0;
+  if (newest.found) checkpoint_ = newest.found->path;
 }
 
-void RunFolder::resume_here(const fs::path& wanted, std::int64_t step) {
-  checkpoint_ = wanted;
+void RunFolder::cut_back(std::int64_t step) const {
   // Intact ones of later steps belong to a continuation that is given up; they must not be taken for this
   // one's.
   std::optional<fs::path> aside;
   for (const CheckpointInfo& info : list_checkpoints(path_)) {
-    if (info.step <= step || !info.problem.empty() || info.path.filename() == wanted.filename()) continue;
+    if (info.step <= step || !info.problem.empty()) continue;
     if (!aside) aside = make_numbered(path_, "superseded-");
     move_to(info.path, *aside);
   }
@@ -205,6 +204,7 @@ void RunFolder::resume_here(const fs::path& wanted, std::int64_t step) {
 }
 
 void RunFolder::describe(const std::string& config_yaml, const std::string& environment_json) const {
+  if (resumed_step_) cut_back(*resumed_step_);
   write_file_atomically(path_ / kConfigName, config_yaml);
   write_file_atomically(path_ / "environment.json", environment_json + "\n");
   add_log_file(log_path());

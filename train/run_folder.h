@@ -28,10 +28,8 @@ struct RunFolderRequest {
 // folder; kCheckpoint when there are checkpoints but none is intact; kResource from the file system.
 class RunFolder {
  public:
-  // Finds or makes the folder, locks it (run.lock), removes stale .tmp-*. On resume also: finds the
-  // checkpoint, moves checkpoints of later steps to superseded-NNN/ when an earlier one was asked for, and
-  // cuts metrics.jsonl back to the checkpoint's step. Rejected checkpoints and what was moved or cut are
-  // logged as warnings.
+  // Finds or makes the folder, locks it (run.lock), removes stale .tmp-*, finds the checkpoint to go on from.
+  // Rejected checkpoints are logged as warnings. Nothing of an earlier run is changed, but for --overwrite.
   explicit RunFolder(const RunFolderRequest& request);
 
   const std::filesystem::path& path() const { return path_; }
@@ -40,16 +38,19 @@ class RunFolder {
 
   std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path log_path() const { return path_ / "log.txt"; }
-  // Writes config.resolved.yaml and environment.json, and sends the log to log.txt too.
+  // Starts the run in the folder; to be called once the checkpoint is loaded and fits, before the first step.
+  // Cuts metrics.jsonl back to the checkpoint's step, moves checkpoints of later steps to superseded-NNN/
+  // (both are logged), writes config.resolved.yaml and environment.json, and sends the log to log.txt too.
   void describe(const std::string& config_yaml, const std::string& environment_json) const;
 
  private:
-  void resume(const RunFolderRequest& request);
-  void resume_here(const std::filesystem::path& wanted, std::int64_t step);
+  void find_checkpoint(const RunFolderRequest& request);
+  void cut_back(std::int64_t step) const;
 
   std::filesystem::path path_;
   std::unique_ptr<FileLock> lock_;
   std::optional<std::filesystem::path> checkpoint_;
+  std::optional<std::int64_t> resumed_step_;  // of this folder's own run
 };
 
 // What decides the last bits of a result, and who made it.

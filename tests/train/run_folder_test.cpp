@@ -148,6 +148,7 @@ TEST(Resume, AutoTakesTheNewestAndCutsMetrics) {
   const fs::path used = used_run(folder);
   write_bytes(used / ".tmp-77-step-000000040.h5", "torn");
   const RunFolder run({.folder = used, .resume = "auto"});
+  run.describe("", "");
   EXPECT_EQ(run.checkpoint(), used / "step-000000030.h5");
   EXPECT_EQ(read_bytes(run.metrics_path()), metrics({5, 10, 20, 25, 30}));
   EXPECT_FALSE(fs::exists(used / ".tmp-77-step-000000040.h5"));
@@ -158,6 +159,7 @@ TEST(Resume, AutoFallsBackOverATornOne) {
   const fs::path used = used_run(folder);
   fs::resize_file(used / "step-000000030.h5", 1000);
   const RunFolder run({.folder = used, .resume = "auto"});
+  run.describe("", "");
   EXPECT_EQ(run.checkpoint(), used / "step-000000020.h5");
   EXPECT_EQ(read_bytes(run.metrics_path()), metrics({5, 10, 20}));
 }
@@ -189,6 +191,7 @@ TEST(Resume, AutoBeforeTheFirstCheckpointStartsOver) {
     write_bytes(run.metrics_path(), metrics({1, 2}));
   }
   const RunFolder run({.folder = folder / "run", .resume = "auto"});
+  run.describe("", "");
   EXPECT_FALSE(run.checkpoint().has_value());
   EXPECT_EQ(read_bytes(run.metrics_path()), "");
 }
@@ -206,11 +209,24 @@ TEST(Resume, AnEarlierCheckpointSetsLaterOnesAside) {
   const fs::path used = used_run(folder);
   const fs::path wanted = used / "step-000000010.h5";
   const RunFolder run({.resume = wanted.string()});
+  run.describe("", "");
   EXPECT_EQ(run.path(), used);
   EXPECT_EQ(run.checkpoint(), wanted);
   EXPECT_THAT(names_in(used / "superseded-001"), ElementsAre("step-000000020.h5", "step-000000030.h5"));
   EXPECT_EQ(read_bytes(run.metrics_path()), metrics({5, 10}));
   EXPECT_EQ(newest_intact(used).found->step, 10);
+}
+
+TEST(Resume, NothingChangesUntilTheRunStarts) {
+  const TempFolder folder;
+  const fs::path used = used_run(folder);
+  const auto before = names_in(used);
+  {
+    const RunFolder run({.resume = (used / "step-000000010.h5").string()});
+    EXPECT_EQ(names_in(used), before);
+    EXPECT_EQ(read_bytes(run.metrics_path()), metrics({5, 10, 20, 25, 30, 33}));
+    EXPECT_EQ(read_bytes(used / "config.resolved.yaml"), "name: job\n");
+  }
 }
 
 TEST(Resume, ARunFolderAsPathMeansItsNewest) {
