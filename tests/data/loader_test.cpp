@@ -1,0 +1,168 @@
+// The loader: the same batches for any number of workers and any start, errors, and stopping.
+#include "data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "core/base/rng.h"
+#include "tests/data/test_files.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+// Samples that record their draw; sample `bad` throws.
+class Recording final : public Dataset {
+ public:
+  explicit Recording(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
+  std::int64_t size() const override { return size_; }
+  Sample get(std::int64_t index, const Draw& draw) const override {
+    ++calls;
+    if (index == bad_) fail(ErrorKind::kData, "[test] file-{}.h5: is bad", index);
+    RandomStream stream(draw.seed, RandomPurpose::kPatch, draw.epoch, draw.sample);
+    if (stream.uniform() < 0.2) std::this_thread::yield();
+    Sample sample{Tensor({1, 2, 1, 1, 2}, DType::kF32),
+                  Tensor({1, 1, 1, 2}, DType::kI32),
+                  std::to_string(index),
+                  {draw.slot, 0, 0}};
+    const float values[] = {static_cast<float>(stream.uniform()), static_cast<float>(draw.epoch),
+                            static_cast<float>(draw.sample), static_cast<float>(draw.batch_size)};
+    std::copy(values, values + 4, sample.image.data<float>());
+    std::fill_n(sample.label.data<std::int32_t>(), 2, static_cast<std::int32_t>(index));
+    return sample;
+  }
+  mutable std::atomic<int> calls{0};
+
+ private:
+  std::int64_t size_, bad_;
+};
+
+struct Record {
+  std::vector<double> image, label;
+  std::vector<std::string> ids;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+std::vector<Record> run(const LoaderOptions& options, std::int64_t size, int batches) {
+  Loader loader(std::make_shared<Recording>(size), options);
+  std::vector<Record> records;
+  for (int i = 0; i < batches; ++i) {
+    const Batch batch = loader.next();
+    EXPECT_EQ(batch.number, options.first_batch + i);
+    EXPECT_EQ(batch.image.shape(), (Shape{options.batch_size, 2, 1, 1, 2}));
+    EXPECT_EQ(batch.label.shape(), (Shape{options.batch_size, 1, 1, 2}));
+    EXPECT_GE(batch.wait_ms, 0);
+    records.push_back({batch.image.to_values(), batch.label.to_values(), batch.ids});
+  }
+  return records;
+}
+
+TEST(Loader, AnyNumberOfWorkersGivesTheSameBatches) {
+  const LoaderOptions base{.batch_size = 3, .seed = 8};
+  const std::vector<Record> expected = run(base, 7, 25);
+  for (const std::int64_t workers : {1, 2, 4})
+    for (const std::int64_t prefetch : {1, 2, 5}) {
+      LoaderOptions options = base;
+      options.workers = workers;
+      options.prefetch = prefetch;
+      EXPECT_EQ(run(options, 7, 25), expected) << workers << " workers, prefetch " << prefetch;
+    }
+}
+
+TEST(Loader, ResumesAtAnyBatch) {
+  const LoaderOptions base{.batch_size = 3, .seed = 8};
+  const std::vector<Record> expected = run(base, 7, 12);
+  for (const std::int64_t first : {1, 2, 5, 11})
+    for (const std::int64_t workers : {0, 2}) {
+      LoaderOptions options = base;
+      options.first_batch = first;
+      options.workers = workers;
+      const auto rest = run(options, 7, static_cast<int>(12 - first));
+      EXPECT_TRUE(std::equal(rest.begin(), rest.end(), expected.begin() + first)) << first;
+    }
+}
+
+TEST(Loader, EachEpochIsAPermutation) {
+  Loader loader(std::make_shared<Recording>(6), {.batch_size = 2, .seed = 1});
+  std::set<std::vector<std::string>> orders;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    std::vector<std::string> order;
+    for (int i = 0; i < 3; ++i)
+      for (const std::string& id : loader.next().ids) order.push_back(id);
+    orders.insert(order);
+    EXPECT_EQ(std::set<std::string>(order.begin(), order.end()).size(), 6u);
+  }
+  EXPECT_GT(orders.size(), 1u);
+  Loader in_order(std::make_shared<Recording>(3), {.batch_size = 4, .shuffle = false});
+  const Batch batch = in_order.next();
+  EXPECT_THAT(batch.ids, ElementsAre("0", "1", "2", "0"));
+  EXPECT_THAT(batch.origins, ElementsAre(Index3{0, 0, 0}, Index3{1, 0, 0}, Index3{2, 0, 0}, Index3{3, 0, 0}));
+}
+
+TEST(Loader, ErrorsOfASampleReachNextWithTheBatchTheyBelongTo) {
+  for (const std::int64_t workers : {0, 1, 2, 4}) {
+    Loader loader(std::make_shared<Recording>(10, 5),
+                  {.batch_size = 2, .shuffle = false, .workers = workers, .prefetch = 4});
+    EXPECT_THAT(loader.next().ids, ElementsAre("0", "1"));
+    EXPECT_THAT(loader.next().ids, ElementsAre("2", "3"));
+    for (int again = 0; again < 2; ++again)
+      EXPECT_THAT(error_of(ErrorKind::kData, [&] { loader.next(); }), HasSubstr("file-5.h5: is bad"))
+          << workers;
+  }
+}
+
+TEST(Loader, PreparesNoMoreThanPrefetchBatchesAhead) {
+  const auto dataset = std::make_shared<Recording>(100);
+  {
+    Loader loader(dataset, {.batch_size = 2, .workers = 2, .prefetch = 3});
+    loader.next();
+    loader.next();
+  }  // joins: every started sample is counted
+  EXPECT_LE(dataset->calls, (2 + 3) * 2);
+  EXPECT_GE(dataset->calls, 2 * 2);
+}
+
+TEST(Loader, StopsWithoutHangingAtAnyMoment) {
+  for (int round = 0; round < 50; ++round) {
+    Loader loader(std::make_shared<Recording>(9, round % 3 == 0 ? 4 : -1),
+                  {.batch_size = 2, .workers = 1 + round % 4, .prefetch = 1 + round % 3});
+    for (int i = 0; i < round % 3; ++i) {
+      try {
+        loader.next();
+      } catch (const Error&) {
+      }
+    }
+  }
+  EXPECT_EQ(Loader(std::make_shared<Recording>(1), {.workers = 4}).workers(), 4);
+  EXPECT_GE(Loader(std::make_shared<Recording>(1), {.workers = std::nullopt}).workers(), 1);
+}
+
+class Uneven final : public Dataset {
+ public:
+  std::int64_t size() const override { return 2; }
+  Sample get(std::int64_t index, const Draw&) const override {
+    return {Tensor({1, 1, 1, 1, 1 + index}, DType::kF32),
+            Tensor({1, 1, 1, 1 + index}, DType::kI32),
+            "case-" + std::to_string(index),
+            {}};
+  }
+};
+
+TEST(Loader, SamplesOfOneBatchMustHaveOneShape) {
+  for (const std::int64_t workers : {0, 2}) {
+    Loader loader(std::make_shared<Uneven>(), {.batch_size = 2, .shuffle = false, .workers = workers});
+    EXPECT_THAT(
+        error_of(ErrorKind::kData, [&] { loader.next(); }),
+        HasSubstr("sample 'case-1': got F32 [1, 1, 1, 1, 2], expected F32 [1, 1, 1, 1, 1] as 'case-0'"));
+  }
+}
+
+}  // namespace
+}  // namespace tandem
