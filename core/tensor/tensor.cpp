@@ -2,6 +2,8 @@
 #include "core/tensor/tensor.h"
 
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "core/base/error.h"
@@ -38,6 +40,14 @@ double load(const void* base, std::int64_t i, DType dtype) {
   return 0;
 }
 
+// x in float with the last bit set where x is not a float: rounding that to 16 bits is rounding x, once.
+float round_to_odd(double x) {
+  const float nearest = static_cast<float>(x);
+  if (static_cast<double>(nearest) == x || !std::isfinite(nearest)) return nearest;
+  if ((std::bit_cast<std::uint32_t>(nearest) & 1u) != 0) return nearest;
+  return std::nextafter(nearest, x > static_cast<double>(nearest) ? INFINITY : -INFINITY);
+}
+
 void store(void* base, std::int64_t i, DType dtype, double value) {
   const auto at = static_cast<std::size_t>(i);
   switch (dtype) {
@@ -48,10 +58,10 @@ void store(void* base, std::int64_t i, DType dtype, double value) {
       static_cast<float*>(base)[at] = static_cast<float>(value);
       break;
     case DType::kF16:
-      static_cast<Half*>(base)[at] = to_half(static_cast<float>(value));
+      static_cast<Half*>(base)[at] = to_half(round_to_odd(value));
       break;
     case DType::kBF16:
-      static_cast<BFloat16*>(base)[at] = to_bfloat16(static_cast<float>(value));
+      static_cast<BFloat16*>(base)[at] = to_bfloat16(round_to_odd(value));
       break;
     case DType::kI64:
       static_cast<std::int64_t*>(base)[at] = static_cast<std::int64_t>(value);

@@ -1,0 +1,212 @@
+// Extreme values: the largest FP16 number, subnormals, infinities and NaN come out as IEEE 754 says, in every
+// dtype.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/ops/conv.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/linear.h"
+#include "core/ops/loss.h"
+#include "core/ops/norm.h"
+#include "core/ops/pool.h"
+#include "tests/ops/op_table.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kHalfSubnormal = 0x1p-24;
+
+double rounded(double x, DType dtype) {
+  return Tensor::from_values(Shape{1}, std::array{x}, dtype).to_values()[0];
+}
+
+struct Target {
+  Device device;
+  DType dtype;
+};
+
+class Extremes : public ::testing::TestWithParam<Target> {
+ protected:
+  Extremes() : tape_({.device = GetParam().device}, false) {}
+
+  DType dtype() const { return GetParam().dtype; }
+  Var values(const Shape& shape, const Values& v) {
+    return tape_.constant(Tensor::from_values(shape, v, dtype(), GetParam().device));
+  }
+  Var row(const Values& v) { return values({1, static_cast<std::int64_t>(v.size())}, v); }
+  Var kept(const Values& v) {
+    return tape_.constant(Tensor::from_values(Shape{static_cast<std::int64_t>(v.size())}, v,
+                                              accumulation_dtype(dtype()), GetParam().device));
+  }
+  // Bits matter: -0 is not 0, any NaN is NaN.
+  void expect_values(const Var& y, const Values& want) {
+    const Values got = y.value().to_values();
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double expected = rounded(want[i], dtype());
+      EXPECT_TRUE(std::isnan(expected)
+                      ? std::isnan(got[i])
+                      : std::bit_cast<std::uint64_t>(got[i]) == std::bit_cast<std::uint64_t>(expected))
+          << "element " << i << ": got " << got[i] << ", expected " << expected;
+    }
+  }
+
+  Tape tape_;
+};
+
+const Values kSpecial{65504, -65504, kHalfSubnormal, -kHalfSubnormal, 0x1p-14, kInf, -kInf, kNan, 1, -1, 0};
+
+TEST_P(Extremes, Relu) {
+  expect_values(relu(row(kSpecial)), {65504, 0, kHalfSubnormal, 0, 0x1p-14, kInf, 0, kNan, 1, 0, 0});
+}
+
+TEST_P(Extremes, LeakyRelu) {
+  expect_values(leaky_relu(row(kSpecial), 0.5),
+                {65504, -32752, kHalfSubnormal, -0x1p-25, 0x1p-14, kInf, -kInf, kNan, 1, -0.5, 0});
+}
+
+TEST_P(Extremes, AddAndMul) {
+  const Var x = row({65504, kInf, kNan, kHalfSubnormal, 0x1p-12, kInf, 65504, 1});
+  const Var y = row({65504, -kInf, 1, kHalfSubnormal, 0x1p-13, 0, 16, 0x1p-24});
+  expect_values(add(x, y), {131008, kNan, kNan, 0x1p-23, 0x1p-12 + 0x1p-13, kInf, 65520, 1 + 0x1p-24});
+  expect_values(mul(x, y), {65504.0 * 65504.0, -kInf, kNan, 0x1p-48, 0x1p-25, kNan, 1048064, 0x1p-24});
+}
+
+TEST_P(Extremes, Bias) {
+  expect_values(bias(row({65504, kInf, kNan}), kept({16, -1, 1})), {65520, kInf, kNan});
+}
+
+TEST_P(Extremes, MaxPool) {
+  const PoolOptions pairs{.window = {1, 1, 2}};
+  expect_values(max_pool(values({1, 1, 12},
+                                {kNan, 1, 1, kNan, -kInf, -kInf, kInf, 65504, -65504, kHalfSubnormal, 0, 3}),
+                         pairs),
+                {kNan, kNan, -kInf, kInf, kHalfSubnormal, 3});
+}
+
+TEST_P(Extremes, AvgPoolAccumulatesBeyondHalf) {
+  expect_values(avg_pool(values({1, 1, 4}, {65504, 65504, 65504, 65504}), {.window = {1, 1, 4}}), {65504});
+}
+
+// One bad voxel spoils its own (n, c) and no other.
+TEST_P(Extremes, NormKeepsDamageLocal) {
+  for (const double bad : {kNan, kInf, -kInf}) {
+    Values x(2 * 2 * 8);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 1 : -1;
+    x[11] = bad;  // sample 0, channel 1
+    const Values y = instance_norm(values({2, 2, 8}, x), kept({1, 1}), kept({0, 0})).value().to_values();
+    for (std::size_t i = 0; i < y.size(); ++i)
+      EXPECT_EQ(std::isfinite(y[i]), i / 8 != 1) << "element " << i << ", " << bad;
+    EXPECT_TRUE(std::isnan(y[11]));
+  }
+}
+
+TEST_P(Extremes, NormOfConstants) {
+  expect_values(instance_norm(values({1, 1, 6}, Values(6, 65504)), kept({3}), kept({0.25})), Values(6, 0.25));
+  expect_values(instance_norm(values({1, 1, 2}, {kHalfSubnormal, kHalfSubnormal}), kept({1}), kept({0})),
+                {0, 0});
+}
+
+TEST_P(Extremes, Softmax) {
+  // Rows: [0, -inf], [65504, -65504], [nan, 0], [inf, 0].
+  expect_values(softmax(values({4, 2}, {0, -kInf, 65504, -65504, kNan, 0, kInf, 0})),
+                {1, 0, 1, 0, kNan, kNan, kNan, kNan});
+}
+
+TEST_P(Extremes, MatmulSumsBeyondHalf) {
+  const Var ones = values({3, 1}, {1, 1, 1});
+  expect_values(matmul(row({65504, 65504, -65504}), ones), {65504});
+  expect_values(matmul(row({65504, 65504, 0}), ones), {131008});
+  expect_values(matmul(row({kNan, 0, 0}), ones), {kNan});
+}
+
+// 1024 of the smallest FP16 numbers: nothing is flushed on the way in, between or out.
+TEST_P(Extremes, SubnormalsSurviveProducts) {
+  expect_values(matmul(row(Values(1024, kHalfSubnormal)), values({1024, 1}, Values(1024, 1))), {0x1p-14});
+  expect_values(matmul(row({kHalfSubnormal, 0}), values({2, 1}, {1, 1})), {kHalfSubnormal});
+  const Var w = values({2, 2, 1, 1, 1}, {1, 1, 0.5, 2});
+  expect_values(conv(values({1, 2, 1, 1, 1}, {kHalfSubnormal, kHalfSubnormal}), w, {}), {0x1p-23, 0x1.4p-23});
+}
+
+TEST_P(Extremes, ConvOverflowsOnlyWhenStored) {
+  const Var x = values({1, 3, 1, 1, 2}, {65504, 1, 65504, 2, -65504, 3});
+  expect_values(conv(x, values({1, 3, 1, 1, 1}, {1, 1, 1}), {}), {65504, 6});
+  expect_values(conv(x, values({1, 3, 1, 1, 1}, {1, 1, 0}), {}), {131008, 3});
+}
+
+// A bad voxel reaches the windows that hold it: 3 of 9 in a row, not finite there, untouched elsewhere.
+TEST_P(Extremes, ConvKeepsDamageLocal) {
+  for (const double bad : {kNan, kInf, -kInf}) {
+    Values x(9, 1);
+    x[4] = bad;
+    const Values y =
+        conv(values({1, 1, 1, 1, 9}, x), values({1, 1, 1, 1, 3}, {1, 2, 3}), {}, {.padding = {0, 0, 1}})
+            .value()
+            .to_values();
+    for (std::size_t i = 0; i < y.size(); ++i)
+      EXPECT_EQ(std::isfinite(y[i]), i < 3 || i > 5) << "voxel " << i << ", " << bad;
+    EXPECT_EQ(y[1], 6);
+  }
+}
+
+TEST_P(Extremes, LossesOfLargeLogits) {
+  const Var labels =
+      tape_.constant(Tensor::from_values(Shape{1}, std::array{0.0}, DType::kI32, GetParam().device));
+  EXPECT_EQ(cross_entropy(row({-65504, 65504}), labels).value().to_values()[0],
+            2 * std::abs(rounded(65504, dtype())));
+  EXPECT_EQ(cross_entropy(row({65504, -65504}), labels).value().to_values()[0], 0);
+  EXPECT_EQ(cross_entropy(row({0, -kInf}), labels).value().to_values()[0], 0);
+  EXPECT_EQ(cross_entropy(row({-kInf, 0}), labels).value().to_values()[0], kInf);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Extremes,
+                         ::testing::Values(Target{kReferenceDevice, DType::kF64},
+                                           Target{kCpuDevice, DType::kF32}, Target{kCpuDevice, DType::kF16},
+                                           Target{kCpuDevice, DType::kBF16}),
+                         [](const auto& info) {
+                           return name(info.param.device) + "_" + std::string(name(info.param.dtype));
+                         });
+
+TEST(AllHalves, CastRoundsToNearestEven) {
+  const Values x{65519.99, 65520, 0x1p-25, 0x1.0001p-25, 1e-8, 1e-7, 2049, 2051, 0.9999, -kInf, 257, 1e39};
+  Tape tape({.device = kCpuDevice}, false);
+  const Var single = tape.constant(Tensor::from_values(Shape{1, 12}, x, DType::kF32));
+  EXPECT_EQ(cast(single, DType::kF16).value().to_values(),
+            (Values{65504, kInf, 0, 0x1p-24, 0, 0x1p-23, 2048, 2052, 1, -kInf, 257, kInf}));
+  const Values brain = cast(single, DType::kBF16).value().to_values();
+  EXPECT_EQ(brain[0], 65536);
+  EXPECT_EQ(brain[10], 256);
+  EXPECT_EQ(brain[11], kInf);
+}
+
+// Every 16-bit pattern, there and back.
+TEST(AllHalves, CastToFp32AndBack) {
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Tape tape({.device = kCpuDevice}, false);
+    const Tensor all(Shape{1, 65536}, dtype);
+    auto* bits = static_cast<std::uint16_t*>(all.raw());
+    for (std::uint32_t i = 0; i < 65536; ++i) bits[i] = static_cast<std::uint16_t>(i);
+    const Var single = cast(tape.constant(all), DType::kF32);
+    const Tensor again = cast(single, dtype).value();
+    const Values expected = all.to_values();
+    for (std::uint32_t i = 0; i < 65536; ++i) {
+      const float value = single.value().data<float>()[i];
+      if (std::isnan(expected[i])) {
+        ASSERT_TRUE(std::isnan(value)) << name(dtype) << " " << i;
+        continue;
+      }
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(value),
+                std::bit_cast<std::uint32_t>(static_cast<float>(expected[i])))
+          << name(dtype) << " " << i;
+      ASSERT_EQ(static_cast<const std::uint16_t*>(again.raw())[i], i) << name(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::testing

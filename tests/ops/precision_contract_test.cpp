@@ -1,0 +1,264 @@
+// The FP32 contract of 16-bit ops (research/amp.md 3.2), a test per row with its numbers: what is summed,
+// squared or exponentiated never passes through 16 bits. Each test first shows that its input breaks FP16
+// arithmetic.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/autograd/gradcheck.h"
+#include "core/base/rng.h"
+#include "core/ops/conv.h"
+#include "core/ops/linear.h"
+#include "core/ops/loss.h"
+#include "core/ops/norm.h"
+#include "tests/ops/op_table.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr std::int64_t kSide = 128;
+constexpr std::int64_t kVoxels = kSide * kSide * kSide;
+
+double rounded(double x, DType dtype) {
+  return Tensor::from_values(Shape{1}, std::array{x}, dtype).to_values()[0];
+}
+
+// 1 + 1 + ... with a 16-bit accumulator.
+double naive_sum_of_ones(std::int64_t count, DType dtype) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum = rounded(sum + 1, dtype);
+  return sum;
+}
+
+class PrecisionContract : public ::testing::TestWithParam<DType> {
+ protected:
+  DType dtype() const { return GetParam(); }
+  Var filled(const Shape& shape, double value) { return values(shape, Values(size(shape), value)); }
+  Var values(const Shape& shape, const Values& v) {
+    return tape_.variable(Tensor::from_values(shape, v, dtype(), kCpuDevice));
+  }
+  Var kept(const Shape& shape, double value) {
+    return tape_.variable(Tensor::from_values(shape, Values(size(shape), value), DType::kF32, kCpuDevice));
+  }
+  Var labels(const Shape& shape, std::int32_t label) {
+    return tape_.constant(Tensor::from_values(shape, Values(size(shape), label), DType::kI32, kCpuDevice));
+  }
+  void backward_filled(const Var& y, double dy) {
+    tape_.backward(weighted_sum(y, Values(size(y.shape()), dy)));
+  }
+  static std::size_t size(const Shape& shape) { return static_cast<std::size_t>(shape.numel()); }
+  static void expect_all(const Values& got, double want) {
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], want) << "element " << i;
+  }
+
+  Tape tape_{{.device = kCpuDevice}};
+};
+
+TEST_P(PrecisionContract, ChainOfOnesInGemm) {
+  EXPECT_EQ(naive_sum_of_ones(4096, dtype()), dtype() == DType::kF16 ? 2048 : 256);
+  expect_all(matmul(filled({3, 4096}, 1), filled({4096, 5}, 1)).value().to_values(), 4096);
+  expect_all(linear(filled({2, 4096}, 1), filled({3, 4096}, 1), kept({3}, 0)).value().to_values(), 4096);
+}
+
+TEST_P(PrecisionContract, ChainOfOnesInConvForwardAndData) {
+  const std::int64_t channels = 128, taps = 27;
+  const Var x = filled({1, channels, 3, 3, 3}, 1), w = filled({channels, channels, 3, 3, 3}, 1);
+  const Var y = conv(x, w, {}, {.padding = {1, 1, 1}});
+  const auto centre = [&](const Values& v, std::int64_t c) {
+    return v[static_cast<std::size_t>(c * 27 + 13)];
+  };
+  backward_filled(y, 1);
+  for (const std::int64_t c : {0, 77, 127}) {
+    EXPECT_EQ(centre(y.value().to_values(), c), channels * taps);
+    EXPECT_EQ(centre(x.grad().to_values(), c), channels * taps);  // F32: x is a leaf
+  }
+}
+
+TEST_P(PrecisionContract, ChainOfOnesInTransposedConv) {
+  const Var y =
+      conv_transpose(filled({1, 4096, 1, 1, 2}, 1), filled({4096, 2, 1, 1, 2}, 1), {}, {.stride = {1, 1, 2}});
+  expect_all(y.value().to_values(), 4096);
+}
+
+// Cross entropy over 128^3 voxels at S = 2^16: dy = 2^-5 each, the sum is 65536.
+TEST_P(PrecisionContract, WeightAndBiasGradientsAreFp32) {
+  EXPECT_TRUE(std::isinf(rounded(65536, DType::kF16)));
+  const Var w = filled({1, 1, 1, 1, 1}, 1), b = kept({1}, 0);
+  const Var y = conv(tape_.constant(filled({1, 1, kSide, kSide, kSide}, 1).value()), w, b);
+  backward_filled(y, std::ldexp(1.0, -5));
+  EXPECT_EQ(w.grad().dtype(), DType::kF32);
+  EXPECT_EQ(w.grad().to_values()[0], 65536);
+  EXPECT_EQ(b.grad().to_values()[0], 65536);
+}
+
+// All taps of a 3^3 kernel: the number of voxels that a tap sees, exact where 16 bits stall.
+TEST_P(PrecisionContract, WeightGradientCountsVoxels) {
+  const std::int64_t side = 24;
+  const Var w = filled({2, 2, 3, 3, 3}, 1);
+  const Var y =
+      conv(tape_.constant(filled({1, 2, side, side, side}, 1).value()), w, {}, {.padding = {1, 1, 1}});
+  backward_filled(y, 8);
+  const Values dw = w.grad().to_values();
+  for (std::size_t i = 0; i < dw.size(); ++i) {
+    double expected = 8;
+    for (std::size_t t = i % 27, axis = 0; axis < 3; ++axis, t /= 3)
+      expected *= static_cast<double>(t % 3 == 1 ? side : side - 1);
+    ASSERT_EQ(dw[i], expected) << i;
+  }
+}
+
+TEST_P(PrecisionContract, LinearGradientsAreFp32) {
+  const Var w = filled({2, 3}, 1), b = kept({2}, 0);
+  backward_filled(linear(tape_.constant(filled({8192, 3}, 1).value()), w, b), 16);
+  expect_all(w.grad().to_values(), 8192 * 16);
+  expect_all(b.grad().to_values(), 8192 * 16);
+}
+
+// DESIGN 1: each product of two FP16 values within 2^-16 of itself (BF16: exact in FP32). The weight gradient
+// of a single voxel is that product, in FP32.
+TEST_P(PrecisionContract, ProductsWithinTwoToTheMinus16) {
+  RandomStream random(3, RandomPurpose::kSynthetic, 0, 0);
+  const std::int64_t n = 64;
+  Values x(size({n})), dy(size({n}));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = rounded(random.uniform(-4, 4), dtype());
+    dy[i] = rounded(random.uniform(-4, 4), dtype());
+  }
+  const Var w = filled({n, n, 1, 1, 1}, 0);
+  const Var y = conv(values({1, n, 1, 1, 1}, x), w, {});
+  tape_.backward(weighted_sum(y, dy));
+  const Values dw = w.grad().to_values();
+  for (std::size_t k = 0; k < dy.size(); ++k)
+    for (std::size_t c = 0; c < x.size(); ++c)
+      ASSERT_NEAR(dw[k * x.size() + c], dy[k] * x[c], std::abs(dy[k] * x[c]) * std::ldexp(1.0, -16));
+}
+
+// The variance of +-512 is 262144.
+TEST_P(PrecisionContract, NormVarianceOf512) {
+  EXPECT_TRUE(std::isinf(rounded(512.0 * 512.0, DType::kF16)));
+  Values x(512);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 512 : -512;
+  const Values y = instance_norm(values({1, 1, 8, 8, 8}, x), kept({1}, 1), kept({1}, 0)).value().to_values();
+  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], x[i] / 512);
+}
+
+// A mean far above the deviation, of which the format keeps only the last bit.
+TEST_P(PrecisionContract, NormVarianceIsShifted) {
+  const double centre = dtype() == DType::kF16 ? 1000 : 128, half = dtype() == DType::kF16 ? 0.5 : 1;
+  ASSERT_EQ(rounded(centre + half, dtype()), centre + half);
+  Values x(4096);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = centre + (i % 2 == 0 ? half : -half);
+  const Values y =
+      instance_norm(values({1, 1, 16, 16, 16}, x), kept({1}, 1), kept({1}, 0)).value().to_values();
+  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], i % 2 == 0 ? 1 : -1);
+}
+
+// The same in FP32, where E[x^2] - E[x]^2 would lose the variance.
+TEST(PrecisionContractFp32, NormVarianceIsShifted) {
+  Values x(4096), ones(1, 1), zeros(1, 0);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 4096 + (i % 2 == 0 ? 1 : -1) / 64.0;
+  const float square = 4096.0f * 4096.0f;
+  EXPECT_EQ(square + 1.0f / 4096, square);  // where E[x^2] would be kept
+  Tape tape({.device = kCpuDevice}, false);
+  const auto constant = [&](const Shape& shape, const Values& v) {
+    return tape.constant(Tensor::from_values(shape, v, DType::kF32, kCpuDevice));
+  };
+  const Values y =
+      instance_norm(constant({1, 1, 4096}, x), constant({1}, ones), constant({1}, zeros)).value().to_values();
+  const double expected = 1 / 64.0 / std::sqrt(1 / 4096.0 + 1e-5);
+  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], i % 2 == 0 ? expected : -expected, 1e-5);
+}
+
+// The reductions of norm's backward pass: dshift = sum dy = 2^21 and dscale = sum dy xhat.
+TEST_P(PrecisionContract, NormBackwardReducesInFp32) {
+  Values x(size({kVoxels})), dy(size({kVoxels}));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = i % 2 == 0 ? 1 : -1;
+    dy[i] = i % 2 == 0 ? 2 : 0;
+  }
+  const Var scale = kept({1}, 1), shift = kept({1}, 0);
+  tape_.backward(weighted_sum(instance_norm(values({1, 1, kSide, kSide, kSide}, x), scale, shift), dy));
+  EXPECT_TRUE(std::isinf(rounded(kVoxels, DType::kF16)));
+  EXPECT_EQ(shift.grad().to_values()[0], kVoxels);
+  EXPECT_NEAR(scale.grad().to_values()[0], kVoxels / std::sqrt(1 + 1e-5), 4);
+}
+
+// exp overflows FP16 above 11.09; p < 2^-25 is 0, so that a log of it would be -inf for gaps above 17.33.
+TEST_P(PrecisionContract, SoftmaxAndCrossEntropyRange) {
+  EXPECT_TRUE(std::isinf(rounded(std::exp(12.0), DType::kF16)));
+  EXPECT_EQ(rounded(std::exp(-20.0), DType::kF16), 0);
+  const Values p = softmax(values({1, 2}, {12, 0})).value().to_values();
+  EXPECT_EQ(p[0], 1);
+  EXPECT_NEAR(p[1], 1 / (1 + std::exp(12.0)), 1e-7);
+  const Values large = softmax(values({1, 2}, {65504, 65504})).value().to_values();
+  EXPECT_EQ(large[0], 0.5);
+  const auto loss = [&](double label_logit, double other) {
+    return cross_entropy(values({1, 2}, {label_logit, other}), labels({1}, 0)).value().to_values()[0];
+  };
+  EXPECT_FLOAT_EQ(static_cast<float>(loss(0, 20)), 20);
+  EXPECT_FLOAT_EQ(static_cast<float>(loss(0, 1024)), 1024);
+  EXPECT_NEAR(loss(20, 0), std::exp(-20.0), 1e-10);  // not 0: log1p of the rest
+}
+
+// A perfect prediction has Dice 1 whatever the number of voxels: 512^2 > 65504 = the largest FP16 number.
+TEST_P(PrecisionContract, DiceOf512Squared) {
+  EXPECT_TRUE(std::isinf(rounded(512.0 * 512.0, DType::kF16)));
+  Values logits(2 * 512 * 512, -60);
+  std::fill(logits.begin() + 512 * 512, logits.end(), 60.0);
+  const Var loss = soft_dice(values({1, 2, 512, 512}, logits), labels({1, 512, 512}, 1));
+  EXPECT_EQ(loss.dtype(), DType::kF32);
+  EXPECT_EQ(loss.value().to_values()[0], -1);
+}
+
+// A sequential FP32 sum of ones stalls at 2^24. 2^24 + 2^20 voxels: the numerator and the denominator would
+// stall together, so half of them are predicted wrongly: D = 2 I / (P + G) with I = n/2, P = n, G = n/2.
+TEST(PrecisionContractFp32, DiceBeyondTwoToThe24) {
+  const std::int64_t n = (std::int64_t{1} << 24) + (std::int64_t{1} << 20);
+  EXPECT_EQ(16777216.0f + 1.0f, 16777216.0f);
+  Tape tape({.device = kCpuDevice}, false);
+  const Tensor logits({1, 2, n}, DType::kBF16), labels({1, n}, DType::kI32);
+  const std::uint16_t low = to_bfloat16(-60).bits, high = to_bfloat16(60).bits;
+  auto* bits = static_cast<std::uint16_t*>(logits.raw());
+  for (std::int64_t v = 0; v < n; ++v) {
+    bits[2 * v] = low;
+    bits[2 * v + 1] = high;
+    labels.data<std::int32_t>()[v] = v < n / 2 ? 1 : 0;
+  }
+  const double dice =
+      -soft_dice(tape.constant(logits), tape.constant(labels), {.smooth = 0}).value().to_values()[0];
+  EXPECT_FLOAT_EQ(static_cast<float>(dice), 2.0f / 3.0f);
+}
+
+// The mean over 128^3 voxels: (p - y) / N vanishes in FP16 for |p - y| <= 1/16 without a loss scale, and is
+// exact to FP16's own rounding with S = 2^16.
+TEST_P(PrecisionContract, CrossEntropyMeanGradient) {
+  const double gap = std::log(31.0);  // p of the label: 31/32
+  Values logits(2 * size({kVoxels}), 0);
+  std::fill(logits.begin(), logits.begin() + kVoxels, gap);
+  const Shape shape{1, 2, kSide, kSide, kSide};
+  const double p = 1 / (1 + std::exp(-rounded(gap, dtype())));
+  EXPECT_EQ(rounded((1 - p) / kVoxels, DType::kF16), 0);
+  const Var x = values(shape, logits);
+  tape_.backward(cross_entropy(x, labels({1, kSide, kSide, kSide}, 0)), 65536);
+  const Values dx = x.grad().to_values();
+  const double expected = (p - 1) * 65536 / kVoxels;
+  const double step = dtype() == DType::kF16 ? 1e-3 : 8e-3;
+  for (const std::int64_t v : {std::int64_t{0}, kVoxels / 2, kVoxels - 1}) {
+    EXPECT_NEAR(dx[static_cast<std::size_t>(v)], expected, std::abs(expected) * step);
+    EXPECT_NEAR(dx[static_cast<std::size_t>(v + kVoxels)], -expected, std::abs(expected) * step);
+  }
+}
+
+// 64^3 ones: 262144, infinity in FP16.
+TEST_P(PrecisionContract, RowSumsAreFp32) {
+  const std::int64_t n = 64 * 64 * 64;
+  const Tensor sums = Tensor::zeros(Shape{2}, DType::kF32);
+  tape_.backend().reduce_rows(filled({1, 2, 64, 64, 64}, 1).value(), {}, sums);
+  expect_all(sums.to_values(), n);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, PrecisionContract, ::testing::Values(DType::kF16, DType::kBF16),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+}  // namespace
+}  // namespace tandem::testing
