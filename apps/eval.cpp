@@ -1,6 +1,7 @@
 // `tandem eval`: scores a checkpoint on whole volumes.
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -21,44 +22,53 @@ struct Flags {
   bool json = false;
 };
 
-std::vector<std::pair<std::string, double>> named(const std::vector<std::string>& names,
-                                                  const std::vector<double>& values) {
-  std::vector<std::pair<std::string, double>> pairs;
-  for (std::size_t i = 0; i < names.size(); ++i) pairs.emplace_back(names[i], values[i]);
-  return pairs;
+using Named = std::vector<std::pair<std::string, double>>;
+
+// One value per foreground class.
+template <class Value>
+Named per_class(const SegmentationScores& scores, const Value& value) {
+  Named values;
+  for (std::size_t c = 1; c < scores.names().size(); ++c) values.emplace_back(scores.names()[c], value(c));
+  return values;
 }
 
-std::string score_text(double value) { return std::isnan(value) ? "absent" : fmt::format("{:.4f}", value); }
+JsonObject case_json(const SegmentationScores& scores, const SegmentationScores::Case& one) {
+  return JsonObject()
+      .add("id", one.id)
+      .add("dice", per_class(scores, [&](std::size_t c) { return one.scores[c].dice; }))
+      .add("iou", per_class(scores, [&](std::size_t c) { return one.scores[c].iou; }));
+}
 
-void print_json(const SavedRun& run, const EvaluationResult& result) {
+void print_json(const SavedRun& run, const SegmentationScores& scores, double seconds) {
   std::vector<JsonObject> cases;
-  for (const CaseScores& scores : result.cases)
-    cases.push_back(JsonObject()
-                        .add("id", scores.id)
-                        .add("file", scores.file)
-                        .add("dice", named(result.classes, scores.dice))
-                        .add("iou", named(result.classes, scores.iou)));
+  for (const SegmentationScores::Case& one : scores.cases()) cases.push_back(case_json(scores, one));
+  const auto summary = [&](std::size_t c) { return scores.summary(static_cast<std::int64_t>(c)); };
   const std::string text = JsonObject()
                                .add("checkpoint", run.checkpoint_path.filename().string())
                                .add("step", run.content.step)
-                               .add("dice", named(result.classes, result.dice))
-                               .add("mean_dice", result.mean_dice)
-                               .add("iou", named(result.classes, result.iou))
-                               .add("mean_iou", result.mean_iou)
+                               .add("dice", per_class(scores, [&](std::size_t c) { return summary(c).dice; }))
+                               .add("mean_dice", scores.mean_dice())
+                               .add("iou", per_class(scores, [&](std::size_t c) { return summary(c).iou; }))
+                               .add("mean_iou", scores.mean_iou())
                                .add("cases", cases)
-                               .add("seconds", result.seconds)
+                               .add("seconds", seconds)
                                .add("loss_scale_history", loss_scale_history(run.folder))
                                .text();
   fmt::print("{}\n", text);
 }
 
-void print_table(const SavedRun& run, const EvaluationResult& result) {
-  fmt::print("{} (step {}), {} case{}\n{:<24} {:>8} {:>8}\n", run.checkpoint_path.string(), run.content.step,
-             result.cases.size(), result.cases.size() == 1 ? "" : "s", "class", "Dice", "IoU");
-  for (std::size_t c = 0; c < result.classes.size(); ++c)
-    fmt::print("{:<24} {:>8} {:>8}\n", result.classes[c], score_text(result.dice[c]),
-               score_text(result.iou[c]));
-  fmt::print("{:<24} {:>8} {:>8}\n", "mean", score_text(result.mean_dice), score_text(result.mean_iou));
+std::string score_text(double value) { return std::isnan(value) ? "absent" : fmt::format("{:.4f}", value); }
+
+void print_table(const SavedRun& run, const SegmentationScores& scores) {
+  fmt::print("{} (step {}), {} case{}\n{:<24} {:>8} {:>8} {:>5}\n", run.checkpoint_path.string(),
+             run.content.step, scores.cases().size(), scores.cases().size() == 1 ? "" : "s", "class", "Dice",
+             "IoU", "n");
+  for (std::size_t c = 1; c < scores.names().size(); ++c) {
+    const ClassSummary summary = scores.summary(static_cast<std::int64_t>(c));
+    fmt::print("{:<24} {:>8} {:>8} {:>5}\n", scores.names()[c], score_text(summary.dice),
+               score_text(summary.iou), summary.scored);
+  }
+  fmt::print("{:<24} {:>8} {:>8}\n", "mean", score_text(scores.mean_dice()), score_text(scores.mean_iou()));
 }
 
 int evaluate(const Flags& flags) {
@@ -69,9 +79,12 @@ int evaluate(const Flags& flags) {
                 "Name some with --input FILE.");
   const std::vector<std::string> files = expand_case_files(patterns);
   const EvaluationModel loaded = load_model(run, open_voxel_source(files.front())->info().channels);
-  const Predictor predictor{loaded.session.context, loaded.session.model.get(), &run.job, {}};
-  const EvaluationResult result = evaluate_cases(predictor, window_choice(run.job.validate), files);
-  flags.json ? print_json(run, result) : print_table(run, result);
+  const auto start = std::chrono::steady_clock::now();
+  const SegmentationScores scores =
+      evaluate_cases(run.job.data, files, window_options(run.job.validate, run.job.patch, run.job.augment),
+                     run.job.validate.empty, patch_model(loaded.session.context, *loaded.session.model));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  flags.json ? print_json(run, scores, seconds.count()) : print_table(run, scores);
   return 0;
 }
 

@@ -53,6 +53,7 @@ class JobRun {
   void one_step();
   void note_scale(const StepReport& report);
   void validate();
+  void note_validation(const SegmentationScores& scores, double seconds);
   void save();
   [[noreturn]] void stop();
 
@@ -166,25 +167,31 @@ void JobRun::note_scale(const StepReport& report) {
 
 void JobRun::validate() {
   if (job_.data.validation.empty()) return;
-  Context context = session_.context;
-  context.training = false;
-  const Predictor predictor{context, session_.model.get(), &job_, [this] { return signals_.requested(); }};
-  EvaluationResult result;
+  const auto start = std::chrono::steady_clock::now();
+  const PatchModel model =
+      patch_model(session_.context, *session_.model, [this] { return signals_.requested(); });
   try {
-    result = evaluate_cases(predictor, window_choice(job_.validate), expand_case_files(job_.data.validation));
+    const SegmentationScores scores =
+        evaluate_cases(job_.data, expand_case_files(job_.data.validation),
+                       window_options(job_.validate, job_.patch, job_.augment), job_.validate.empty, model);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    note_validation(scores, seconds.count());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kStopped) throw;
     stop();
   }
-  ValidationMetrics line{
-      .step = step(), .epoch = epoch(), .mean_dice = result.mean_dice, .seconds = result.seconds};
-  for (std::size_t c = 0; c < result.classes.size(); ++c)
-    line.dice.emplace_back(result.classes[c], result.dice[c]);
+}
+
+void JobRun::note_validation(const SegmentationScores& scores, double seconds) {
+  const double mean_dice = scores.mean_dice();
+  ValidationMetrics line{.step = step(), .epoch = epoch(), .mean_dice = mean_dice, .seconds = seconds};
+  for (std::size_t c = 1; c < scores.names().size(); ++c)
+    line.dice.emplace_back(scores.names()[c], scores.summary(static_cast<std::int64_t>(c)).dice);
   metrics_->write(line);
   progress_.clear();
-  log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), result.mean_dice, result.seconds);
+  log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), mean_dice, seconds);
   if (job_.select.metric == "dice" &&
-      rank_checkpoint(best_, {step(), result.mean_dice}, true, job_.checkpoint.keep_best))
+      rank_checkpoint(best_, {step(), mean_dice}, true, job_.checkpoint.keep_best))
     save();
 }
 

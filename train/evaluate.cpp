@@ -1,0 +1,36 @@
+// The forward pass of a patch, and the loop over cases.
+#include "train/evaluate.h"
+
+#include "core/base/error.h"
+#include "core/ops/elementwise.h"
+
+namespace tandem {
+
+PatchModel patch_model(const Context& context, Module& model, std::function<bool()> should_stop) {
+  Context evaluation = context;
+  evaluation.training = false;
+  return [evaluation, &model, should_stop = std::move(should_stop)](const Tensor& image) {
+    if (should_stop && should_stop()) throw Error(ErrorKind::kStopped, "[predict] stopped by a signal");
+    Tape tape(evaluation, false);
+    const Var input = cast(tape.constant(image.to_device(evaluation.device)), evaluation.compute);
+    const Outputs outputs = model(input);
+    return outputs.main.value().to_device(kCpuDevice);
+  };
+}
+
+SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<std::string>& files,
+                                  const WindowOptions& window, EmptyPolicy empty, const PatchModel& model) {
+  const LabelMap labels(data.labels, data.other_labels);
+  SegmentationScores scores(labels.names(), empty);
+  for (const std::string& file : files) {
+    const PreparedCase prepared(open_voxel_source(file), data, false);
+    const std::vector<std::int32_t> truth = reference_labels(prepared);
+    const std::vector<std::int32_t> predicted = predict_case(prepared, window, model).labels();
+    std::vector<OverlapCounts> counts;
+    count_overlap(predicted, truth, labels.classes(), counts);
+    scores.add_case(prepared.info().id, counts);
+  }
+  return scores;
+}
+
+}  // namespace tandem
