@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,29 @@ void for_products(const ConvGeometry& g, const Body& body) {
             body((n * g.out_channels + k) * volume(g.out) + o, (k * cg + c) * g.taps() + t,
                  (n * g.in_channels + k / kg * cg + c) * volume(g.in) + index(g.in, d, h, w));
     }
+}
+
+using Triple = std::array<std::int64_t, 3>;
+
+// out from the other sizes, as PyTorch computes it.
+inline ConvGeometry geometry(int rank, std::int64_t batch, std::int64_t in_channels,
+                             std::int64_t out_channels, Triple in, Triple kernel, Triple stride = {1, 1, 1},
+                             Triple padding = {0, 0, 0}, Triple dilation = {1, 1, 1},
+                             std::int64_t groups = 1) {
+  ConvGeometry g;
+  g.spatial_rank = rank;
+  g.batch = batch;
+  g.in_channels = in_channels;
+  g.out_channels = out_channels;
+  g.groups = groups;
+  g.in = in;
+  g.kernel = kernel;
+  g.stride = stride;
+  g.padding = padding;
+  g.dilation = dilation;
+  for (std::size_t i = 0; i < 3; ++i)
+    g.out[i] = (in[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
+  return g;
 }
 
 enum class Operand { kX, kW, kY };

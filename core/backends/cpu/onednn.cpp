@@ -212,13 +212,17 @@ std::string describe(const OneDnnGemm& g) {
 }  // namespace
 
 std::string to_string(const ConvGeometry& g) {
-  const auto axes = [&](const std::array<std::int64_t, 3>& triple, std::vector<std::int64_t> leading = {}) {
-    leading.insert(leading.end(), triple.end() - g.spatial_rank, triple.end());
-    return to_string(Shape(leading));
+  // Not by Shape, which refuses what a wrong geometry may hold.
+  const auto axes = [&](const std::array<std::int64_t, 3>& triple, const std::string& leading = "") {
+    std::string text = "[" + leading;
+    for (int axis = 3 - g.spatial_rank; axis < 3; ++axis)
+      text += fmt::format("{}{}", text == "[" ? "" : ", ", triple[static_cast<std::size_t>(axis)]);
+    return text + "]";
   };
   return fmt::format("{} -> {}, kernel {}, stride {}, padding {}, dilation {}, groups {}",
-                     axes(g.in, {g.batch, g.in_channels}), axes(g.out, {g.batch, g.out_channels}),
-                     axes(g.kernel), axes(g.stride), axes(g.padding), axes(g.dilation), g.groups);
+                     axes(g.in, fmt::format("{}, {}", g.batch, g.in_channels)),
+                     axes(g.out, fmt::format("{}, {}", g.batch, g.out_channels)), axes(g.kernel),
+                     axes(g.stride), axes(g.padding), axes(g.dilation), g.groups);
 }
 
 struct OneDnn::State {

@@ -67,7 +67,7 @@ TD_INLINE Parts split_lanes(Vec value) {
   UintLanes bits;
   std::memcpy(&bits, &value, sizeof(bits));
   Parts parts;
-  parts.hi = bfloat16_bits(value) << 16;
+  round_to_bfloat16(value, &parts.hi);
   FloatLanes x, hi;
   std::memcpy(&x, &bits, sizeof(x));
   std::memcpy(&hi, &parts.hi, sizeof(hi));

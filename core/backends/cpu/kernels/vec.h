@@ -104,16 +104,18 @@ TD_INLINE Vec load_bfloat16(const std::uint16_t* p) {
   std::memcpy(&out, &wide, sizeof(out));
   return out;
 }
-// Rounds to nearest even; NaN stays NaN (quiet).
-TD_INLINE UintLanes bfloat16_bits(Vec a) {
+// Rounds to nearest even; NaN stays NaN (quiet). The result lies in the upper halves, the lower ones are
+// zero. By pointer: a vector wider than the level's registers has no stable way to be returned.
+TD_INLINE void round_to_bfloat16(const Vec& a, UintLanes* rounded) {
   UintLanes f;
   std::memcpy(&f, &a, sizeof(f));
-  const UintLanes rounded = (f + 0x7fffu + ((f >> 16) & 1u)) >> 16;
-  const UintLanes quiet = (f >> 16) | 0x40u;
-  return (f & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+  const UintLanes nearest = f + 0x7fffu + ((f >> 16) & 1u);
+  *rounded = ((f & 0x7fffffffu) > 0x7f800000u ? f | 0x400000u : nearest) & 0xffff0000u;
 }
-TD_INLINE void store_bfloat16(std::uint16_t* p, Vec a) {
-  const HalfLanes half = __builtin_convertvector(bfloat16_bits(a), HalfLanes);
+TD_INLINE void store_bfloat16(std::uint16_t* p, const Vec& a) {
+  UintLanes rounded;
+  round_to_bfloat16(a, &rounded);
+  const HalfLanes half = __builtin_convertvector(rounded >> 16, HalfLanes);
   std::memcpy(p, &half, sizeof(half));
 }
 
