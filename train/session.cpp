@@ -4,6 +4,7 @@
 #include "core/backends/cpu/isa.h"
 #include "core/base/error.h"
 #include "core/base/parallel.h"
+#include "data/volume.h"
 
 namespace tandem {
 namespace {
