@@ -27,7 +27,7 @@ else
   echo "demo: no network: using a generated phantom instead of the CT"
   source=phantom
   agreement="agreement with the drawing of a generated phantom"
-  "$tandem" data synth phantom --output "$data/phantom" --overwrite
+  "$tandem" data synth "$data/phantom.nii.gz" --label "$data/phantom_seg.nii.gz" --overwrite
 fi
 if [ $source = ct ]; then image=$data/example_ct.nii.gz label=$data/example_seg.nii.gz
 else image=$data/phantom.nii.gz label=$data/phantom_seg.nii.gz; fi

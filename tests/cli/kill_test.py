@@ -1,0 +1,74 @@
+"""A run that is killed or stopped at any moment goes on to the same bits."""
+import random
+import signal
+import time
+
+import harness
+
+
+class KillTest(harness.CommandLineTest):
+    def test_twenty_random_kills_end_in_the_same_bits(self):
+        seed = random.randrange(2**32)
+        print(f"seed {seed}")
+        draw = random.Random(seed)
+        job = self.job(iterations=240, every=5)
+        whole, killed = self.folder / "whole", self.folder / "killed"
+        started = time.monotonic()
+        self.tandem("train", job, "--run-dir", whole, "--no-progress")
+        duration = time.monotonic() - started
+        kills = 0
+        while kills < 20:
+            workers = draw.choice([0, 1, 2])
+            process = self.start("train", job, "--run-dir", killed, "--resume", "auto", "--no-progress",
+                                 f"data.workers={workers}")
+            time.sleep(draw.uniform(0, duration / 8))
+            if process.poll() is not None:  # it ended before it could be killed
+                self.assertEqual(process.returncode, 0, process.communicate()[1])
+                break
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+        self.assertGreaterEqual(kills, 1)
+        # What is left may be all done or nothing: both must lead to the same end. Kills go on beyond the end.
+        self.tandem("train", job, "--run-dir", killed, "--resume", "auto", "--no-progress")
+        done = self.tandem("ckpt", "diff", whole, killed)
+        self.assertIn("identical", done.stdout)
+        steps = [line["step"] for line in self.metrics(killed) if line["kind"] == "step"]
+        self.assertEqual(steps, list(range(1, 241)), "each step once, in order")
+        self.assertEqual([p.name for p in killed.glob(".tmp-*")], [])
+        print(f"{kills} kills")
+
+    def test_sigterm_saves_and_exits_75(self):
+        job = self.job("term.yaml", iterations=100000, every=100000)
+        run = self.folder / "term"
+        process = self.start("train", job, "--run-dir", run, "--no-progress")
+        self.wait_for_steps(run, 3)
+        process.send_signal(signal.SIGTERM)
+        _, text = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, text)
+        self.assertIn("stopped by SIGTERM", text)
+        self.assertTrue(list(run.glob("step-*.h5")))
+
+    def test_ctrl_c_saves_and_the_run_goes_on_to_the_same_bits(self):
+        job = self.job("int.yaml", iterations=120, every=1000)
+        whole, stopped = self.folder / "int whole", self.folder / "int stopped"
+        self.tandem("train", job, "--run-dir", whole, "--no-progress")
+        process = self.start("train", job, "--run-dir", stopped, "--no-progress")
+        self.wait_for_steps(stopped, 10)
+        process.send_signal(signal.SIGINT)
+        _, text = process.communicate(timeout=60)
+        self.assertIn(process.returncode, (75, 0), text)
+        self.tandem("train", job, "--run-dir", stopped, "--resume", "auto", "--no-progress")
+        self.assertIn("identical", self.tandem("ckpt", "diff", whole, stopped).stdout)
+
+    def wait_for_steps(self, run, count):
+        metrics = run / "metrics.jsonl"
+        for _ in range(3000):
+            if metrics.exists() and metrics.read_text(encoding="utf-8").count("\n") >= count:
+                return
+            time.sleep(0.02)
+        self.fail("the run did not start")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,94 @@
+"""train, eval, predict, summary and ckpt on a small phantom job."""
+import json
+
+import harness
+
+
+class RunTest(harness.CommandLineTest):
+    def test_a_run_from_training_to_prediction(self):
+        run = self.folder / "a run"
+        done = self.tandem("train", self.job(iterations=12, every=6), "--run-dir", run, "--no-progress", "validate.every=6")
+        self.assertIn("loss scale 65536; 0 skipped", done.stderr)
+        self.assertEqual({p.name for p in run.iterdir()} >= {"config.resolved.yaml", "environment.json", "log.txt",
+                                                             "metrics.jsonl", "latest"}, True)
+        self.assertEqual([line["step"] for line in self.metrics(run) if line["kind"] == "val"], [6, 12])
+
+        scores = json.loads(self.tandem("eval", run, "--json").stdout)
+        self.assertEqual(scores["step"], 12)
+        self.assertEqual(list(scores["dice"]), ["hip", "gluteus_maximus", "gluteus_medius", "iliopsoas", "autochthon"])
+        last = [line for line in self.metrics(run) if line["kind"] == "val"][-1]
+        self.assertAlmostEqual(scores["mean_dice"], last["mean_dice"], places=12)
+
+        output = self.folder / "prediction.nii.gz"
+        self.tandem("predict", run, "--input", self.folder / "phantom.nii.gz", "--output", output)
+        self.assertTrue(output.exists())
+        again = self.tandem("predict", run, "--input", self.folder / "phantom.nii.gz", "--output", output, status=2)
+        self.assertIn("exists already", again.stderr)
+
+    def test_the_resolved_file_runs_the_job_again(self):
+        first, second = self.folder / "first", self.folder / "second"
+        self.tandem("train", self.job(iterations=4, every=4), "--run-dir", first, "--no-progress")
+        self.tandem("train", first / "config.resolved.yaml", "--run-dir", second, "--no-progress")
+        self.assertIn("identical", self.tandem("ckpt", "diff", first, second).stdout)
+
+    def test_threads_and_workers_of_one_kind_give_one_result(self):
+        runs = []
+        for workers in (0, 1, 4):
+            run = self.folder / f"workers {workers}"
+            self.tandem("train", self.job(iterations=6, every=6), "--run-dir", run, "--no-progress", f"data.workers={workers}")
+            runs.append(run)
+        for other in runs[1:]:
+            self.tandem("ckpt", "diff", runs[0], other)
+
+    def test_every_precision_trains(self):
+        for compute in ("fp32", "bf16", "fp16"):
+            run = self.folder / compute
+            self.tandem("train", self.job(f"{compute}.yaml", compute=compute, iterations=25, every=25), "--run-dir", run,
+                        "--no-progress")
+            losses = [line["loss"] for line in self.metrics(run) if line["kind"] == "step"]
+            self.assertLess(sum(losses[-5:]), sum(losses[:5]), compute)
+
+    def test_isa_levels_agree(self):
+        losses = {}
+        for isa in ("sse4", "avx2"):
+            run = self.folder / isa
+            self.tandem("train", self.job(iterations=5, every=5), "--run-dir", run, "--no-progress",
+                        environment={"TANDEM_ISA": isa})
+            losses[isa] = [line["loss"] for line in self.metrics(run) if line["kind"] == "step"]
+        for a, b in zip(losses["sse4"], losses["avx2"]):
+            self.assertAlmostEqual(a, b, delta=2e-3)
+
+    def test_dry_run_writes_nothing(self):
+        run = self.folder / "dry"
+        done = self.tandem("train", self.job(), "--run-dir", run, "--dry-run")
+        self.assertIn("nothing was written", done.stderr)
+        self.assertFalse(run.exists())
+
+    def test_summary_counts_the_parameters(self):
+        done = self.tandem("summary", self.job(), "model.features=[16, 32, 64]", "patch.size=[16, 16, 16]")
+        self.assertIn("parameters   340172", done.stdout)
+
+    def test_mistakes_are_one_clear_text_with_the_right_exit_code(self):
+        job = self.job()
+        text = job.read_text(encoding="utf-8").replace("  lr:", "  learing_rate:").replace("lr: 2.0e-3", "learing_rate: 2.0e-3")
+        wrong = self.folder / "wrong.yaml"
+        wrong.write_text(text, encoding="utf-8")
+        done = self.tandem("train", wrong, status=2)
+        self.assertIn("unknown key 'optimizer.learing_rate'", done.stderr)
+        self.assertIn("did you mean 'lr'", done.stderr)
+        cases = [
+            (("train", self.folder / "none.yaml"), 2, "no such file"),
+            (("train", job, "patch.size=[9, 8, 8]", "--run-dir", self.folder / "m1"), 2, "multiples of [2, 2, 2]"),
+            (("train", job, "data.train=[missing.h5]", "--run-dir", self.folder / "m2"), 3, "missing.h5"),
+            (("train", job, "device=cuda", "--run-dir", self.folder / "m3"), 7, "no CUDA"),
+            (("eval", self.folder / "no-run"), 4, "no-run"),
+            (("trian", job), 2, "train"),
+        ]
+        for words, status, needle in cases:
+            done = self.tandem(*words, status=status)
+            self.assertIn(needle, done.stderr, words)
+            self.assertNotIn("terminate called", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

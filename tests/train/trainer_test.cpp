@@ -1,0 +1,208 @@
+// The training step: what a skipped step leaves alone, what a checkpoint must hold, what the precisions
+// share.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/ops/loss.h"
+#include "layers/models/unet3d.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kEdge = 8;
+
+// A learnable task without files: bright voxels are class 1.
+class BrightVoxels final : public Dataset {
+ public:
+  std::int64_t size() const override { return 16; }
+  Sample get(std::int64_t, const Draw& draw) const override {
+    RandomStream stream(draw.seed, RandomPurpose::kSynthetic, draw.epoch, draw.sample);
+    Sample sample;
+    sample.image = Tensor(Shape{1, 1, kEdge, kEdge, kEdge}, DType::kF32);
+    sample.label = Tensor(Shape{1, 1, kEdge, kEdge, kEdge}, DType::kI32);
+    for (std::int64_t i = 0; i < kEdge * kEdge * kEdge; ++i) {
+      const double value = stream.normal();
+      sample.image.data<float>()[i] = static_cast<float>(value);
+      sample.label.data<std::int32_t>()[i] = value > 0.5 ? 1 : 0;
+    }
+    return sample;
+  }
+};
+
+struct Fixture {
+  std::unique_ptr<Module> model;
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Loader> loader;
+};
+
+// `ce_weight` scales the loss: a large one overflows FP16 gradients.
+Criterion weighted(const double& ce_weight) {
+  return [&ce_weight](const Outputs& outputs, const Var& label) {
+    return dice_ce(outputs.main, label, {.ce_weight = ce_weight});
+  };
+}
+
+Fixture make(DType compute, const Criterion& criterion, TrainerOptions options, std::int64_t first_batch = 0,
+             std::int64_t workers = 0) {
+  Fixture f;
+  f.model = std::make_unique<UNet3d>(UNet3dOptions{.features = {4, 8}}, 1, 2);
+  const Context context{.compute = compute, .seed = 5};
+  f.trainer = std::make_unique<Trainer>(context, Precision{.compute = compute}, *f.model, criterion, options);
+  f.loader = std::make_unique<Loader>(
+      std::make_shared<BrightVoxels>(),
+      LoaderOptions{.batch_size = 2, .seed = 9, .first_batch = first_batch, .workers = workers});
+  return f;
+}
+
+TrainerOptions adam(std::int64_t accumulate = 1) {
+  return {.optimizer = {.name = OptimizerKind::kAdamW, .lr = 1e-2, .weight_decay = 1e-2},
+          .schedule = {.name = ScheduleKind::kPoly, .warmup = 2},
+          .total_steps = 20,
+          .accumulate = accumulate,
+          .clip_norm = 12};
+}
+
+CheckpointContent content_of(const Trainer& trainer) {
+  CheckpointContent content;
+  trainer.save(content);
+  for (NamedTensor& tensor : content.tensors) tensor.tensor = tensor.tensor.clone();
+  return content;
+}
+
+// The compute copies are not in a checkpoint.
+std::vector<double> copies_of(Trainer& trainer) {
+  return trainer.params().region(ParamRegion::kCast).copy.to_values();
+}
+
+TEST(Trainer, OverflowSkipChangesNothingButTheScaler) {
+  double ce_weight = 1;
+  Fixture f = make(DType::kF16, weighted(ce_weight), adam());
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(f.trainer->step(*f.loader).event, StepEvent::kGood);
+  const CheckpointContent before = content_of(*f.trainer);
+  const std::vector<double> copies = copies_of(*f.trainer);
+
+  ce_weight = 1e5;
+  const StepReport report = f.trainer->step(*f.loader);
+  EXPECT_EQ(report.event, StepEvent::kOverflow);
+  EXPECT_TRUE(std::isfinite(report.loss));
+  EXPECT_TRUE(std::isnan(report.grad_norm));
+  CheckpointContent after = content_of(*f.trainer);
+  EXPECT_EQ(after.state.scale, before.state.scale / 2);
+  EXPECT_EQ(after.state.applied, 3);
+  EXPECT_EQ(after.state.attempted, 4);
+  EXPECT_EQ(after.state.skipped_overflow, 1);
+  EXPECT_EQ(copies_of(*f.trainer), copies);
+  after.state = before.state;
+  const auto difference = diff_checkpoints(before, after);
+  EXPECT_FALSE(difference.has_value()) << difference->name << " " << difference->text;
+
+  ce_weight = 1;
+  EXPECT_EQ(f.trainer->step(*f.loader).lr, report.lr) << "the schedule counts applied steps";
+}
+
+TEST(Trainer, NonfiniteLossKeepsScaleAndWeights) {
+  for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    double ce_weight = 1;
+    Fixture f = make(compute, weighted(ce_weight), adam());
+    f.trainer->step(*f.loader);
+    const CheckpointContent before = content_of(*f.trainer);
+    ce_weight = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(f.trainer->step(*f.loader).event, StepEvent::kForward) << name(compute);
+    CheckpointContent after = content_of(*f.trainer);
+    EXPECT_EQ(after.state.scale, before.state.scale);
+    EXPECT_EQ(after.state.skipped_forward, 1);
+    after.state = before.state;
+    EXPECT_FALSE(diff_checkpoints(before, after).has_value()) << name(compute);
+  }
+}
+
+TEST(Trainer, GivesUpAfterFiveNonfiniteLosses) {
+  const double ce_weight = std::numeric_limits<double>::quiet_NaN();
+  Fixture f = make(DType::kF16, weighted(ce_weight), adam());
+  for (int i = 0; i < 4; ++i) f.trainer->step(*f.loader);
+  try {
+    f.trainer->step(*f.loader);
+    FAIL() << "expected Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNumeric);
+    EXPECT_EQ(exit_code(error.kind()), 5);
+  }
+  EXPECT_EQ(f.trainer->state().scale, 65536) << "the scale is not at fault";
+}
+
+TEST(Trainer, ResumedRunHasTheSameBits) {
+  struct Case {
+    DType compute;
+    std::int64_t accumulate, workers;
+  };
+  for (const Case& c : {Case{DType::kF16, 1, 2}, Case{DType::kF16, 2, 0}, Case{DType::kF32, 2, 1},
+                        Case{DType::kBF16, 1, 4}}) {
+    const double ce_weight = 1;
+    Fixture whole = make(c.compute, weighted(ce_weight), adam(c.accumulate));
+    for (int i = 0; i < 7; ++i) whole.trainer->step(*whole.loader);
+
+    Fixture first = make(c.compute, weighted(ce_weight), adam(c.accumulate));
+    for (int i = 0; i < 3; ++i) first.trainer->step(*first.loader);
+    const CheckpointContent saved = content_of(*first.trainer);
+    Fixture second = make(c.compute, weighted(ce_weight), adam(c.accumulate), 3 * c.accumulate, c.workers);
+    second.trainer->load(saved);
+    for (int i = 0; i < 4; ++i) second.trainer->step(*second.loader);
+
+    const auto difference = diff_checkpoints(content_of(*whole.trainer), content_of(*second.trainer));
+    EXPECT_FALSE(difference.has_value())
+        << name(c.compute) << " " << difference->name << ": " << difference->text;
+    EXPECT_EQ(copies_of(*whole.trainer), copies_of(*second.trainer));
+  }
+}
+
+TEST(Trainer, LoadRefusesAnotherModelAndChangesNothing) {
+  const double ce_weight = 1;
+  Fixture f = make(DType::kF32, weighted(ce_weight), adam());
+  const CheckpointContent before = content_of(*f.trainer);
+  CheckpointContent wrong = content_of(*f.trainer);
+  wrong.tensors.front().tensor = Tensor::zeros(Shape{3, 3}, DType::kF32);
+  EXPECT_THROW(f.trainer->load(wrong), Error);
+  EXPECT_FALSE(diff_checkpoints(before, content_of(*f.trainer)).has_value());
+}
+
+TEST(Trainer, PrecisionsLearnTheSameTask) {
+  double last[3];
+  const DType computes[] = {DType::kF32, DType::kBF16, DType::kF16};
+  for (int k = 0; k < 3; ++k) {
+    const double ce_weight = 1;
+    Fixture f = make(computes[k], weighted(ce_weight), adam());
+    const double start = f.trainer->step(*f.loader).loss;
+    for (int i = 0; i < 18; ++i) f.trainer->step(*f.loader);
+    last[k] = f.trainer->step(*f.loader).loss;
+    EXPECT_LT(last[k], start - 0.5) << name(computes[k]);
+  }
+  EXPECT_NEAR(last[1], last[0], 0.05);
+  EXPECT_NEAR(last[2], last[0], 0.01);
+}
+
+TEST(Trainer, AccumulationSeedsEachMicroBatchWithItsShare) {
+  const double ce_weight = 1;
+  TrainerOptions options = adam(2);
+  options.clip_norm = 0;
+  Fixture two = make(DType::kF32, weighted(ce_weight), options);
+  const StepReport report = two.trainer->step(*two.loader);
+  // The same two batches one by one, from the same weights, without an update in between.
+  options = adam(1);
+  options.clip_norm = 0;
+  options.optimizer.lr = 1e-30;
+  options.optimizer.weight_decay = 0;
+  Fixture one = make(DType::kF32, weighted(ce_weight), options);
+  const StepReport a = one.trainer->step(*one.loader), b = one.trainer->step(*one.loader);
+  EXPECT_NEAR(report.loss, (a.loss + b.loss) / 2, 1e-6);
+  EXPECT_LE(report.grad_norm, (a.grad_norm + b.grad_norm) / 2 * (1 + 1e-5));
+  EXPECT_GT(report.grad_norm, 0);
+}
+
+}  // namespace
+}  // namespace tandem
