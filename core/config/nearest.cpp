@@ -179,6 +179,13 @@ std::string from_aliases(const std::string& word, std::string_view path,
   return "";
 }
 
+// The known other word that `word` mistypes ("learing_rate"); "" if none is near.
+std::string nearest_alias(std::string_view word) {
+  std::vector<std::string> words;
+  for (const Alias& alias : kAliases) words.emplace_back(alias.word);
+  return word.size() < 5 ? "" : nearest_within(word, words, 2);
+}
+
 }  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -223,7 +230,7 @@ std::string nearest_key(std::string_view word, std::string_view path, std::span<
   std::vector<std::string> last_parts;
   for (const std::string& key : all) last_parts.emplace_back(last_part(key));
   const std::string part = nearest_within(plain, last_parts, allowed_edits(plain.size()));
-  if (part.empty()) return "";
+  if (part.empty()) return from_aliases(nearest_alias(plain), path, siblings, all);
   return all[static_cast<std::size_t>(std::find(last_parts.begin(), last_parts.end(), part) -
                                       last_parts.begin())];
 }

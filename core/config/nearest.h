@@ -20,7 +20,8 @@ std::string nearest_name(std::string_view word, std::span<const std::string> nam
 
 // What the unknown key `word` in the map at `path` ("" for the root) meant: the name of one of `siblings`, or
 // a full key of `all`, or "". In order: known other words for a sibling, then for a key elsewhere; a sibling
-// one edit away; the same name elsewhere; the nearest sibling; the nearest full key or last part of one.
+// one edit away; the same name elsewhere; the nearest sibling; the nearest full key or last part of one; a
+// known other word, mistyped.
 std::string nearest_key(std::string_view word, std::string_view path, std::span<const std::string> siblings,
                         std::span<const std::string> all);
 

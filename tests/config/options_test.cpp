@@ -17,7 +17,8 @@ TEST(Options, ErrorsWithTheExactTextAndPlace) {
   const std::vector<Case> cases = {
       // Unknown keys.
       {"optimizer:\n  learing_rate: 1e-3",
-       "unknown key 'optimizer.learing_rate'\n  --> t.yaml:2:3     Keys here: name, lr, momentum, nesterov, "
+       "unknown key 'optimizer.learing_rate'\n  --> t.yaml:2:3     did you mean 'lr'? Keys here: name, lr, "
+       "momentum, nesterov, "
        "beta1, "
        "weight_decay"},
       {"optimizer:\n  learning_rate: 1e-3",
