@@ -31,7 +31,7 @@ class RefFile:
         self.entries.append((name, array))
 
     def add_gradient(self, name, tensor):
-        array = tensor.detach().numpy().astype(np.float64)
+        array = tensor.numpy()
         if array.size <= 20000:
             self.add(name, array)
             return
@@ -142,22 +142,50 @@ def dice_ce(logits, labels):
     return F.cross_entropy(logits, labels) - dice.mean()
 
 
-def model_reference(name, model, shape, classes, label_shape):
-    model = model.double()
+def forward_backward(make, shape, classes, label_shape, autocast=None):
+    """Names, logits, loss and gradients; in FP64, or in FP32 under autocast to a 16-bit dtype with a loss scale."""
+    model = make().double() if autocast is None else make()
     names = fill_parameters(model)
-    x = torch.from_numpy(filled(int(np.prod(shape)), 500, 2.0)).reshape(shape).requires_grad_()
+    x = torch.from_numpy(filled(int(np.prod(shape)), 500, 2.0)).reshape(shape)
     count = int(np.prod(label_shape))
     labels = torch.from_numpy(((filled(count, 501, 1.0) + 1) / 2 * classes).astype(np.int64)).reshape(label_shape)
-    logits = model(x)
-    loss = dice_ce(logits, labels) if logits.dim() > 2 else F.cross_entropy(logits, labels)
-    loss.backward()
+    if autocast is None:
+        logits = model(x)
+    else:
+        with torch.autocast("cpu", dtype=autocast):
+            logits = model(x.float())
+    wide = logits if autocast is None else logits.float()
+    loss = dice_ce(wide, labels) if logits.dim() > 2 else F.cross_entropy(wide, labels)
+    scale = 1024 if autocast is torch.float16 else 1
+    (loss * scale).backward()
+    grads = [p.grad.double() / scale if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
+    return names, logits.detach().double(), loss.item(), grads
+
+
+def relative_error(got, expected):
+    return ((got - expected).square().mean() / expected.square().mean()).sqrt().item()
+
+
+def has_gradient(name, grad, is_unet):
+    """False for a bias in front of a norm (its gradient is 0 but for rounding) and for heads that are not computed."""
+    return not (is_unet and "conv" in name and name.endswith("bias")) and bool(grad.abs().max() > 0)
+
+
+def model_reference(name, make, shape, classes, label_shape):
+    names, logits, loss, grads = forward_backward(make, shape, classes, label_shape)
     ref = RefFile(name + ".ref")
     ref.add("shape", shape)
-    ref.add("logits", logits.detach().numpy())
-    ref.add("loss", [loss.item()])
-    for parameter_name, parameter in zip(names, model.parameters()):
-        grad = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
+    ref.add("logits", logits.numpy())
+    ref.add("loss", [loss])
+    for parameter_name, grad in zip(names, grads):
         ref.add_gradient("grad/" + parameter_name, grad)
+    # The yardstick for 16 bits is PyTorch's own error: of the logits, and the root mean square over the gradients
+    # of each tensor's relative error.
+    for key, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16)):
+        _, low_logits, _, low_grads = forward_backward(make, shape, classes, label_shape, dtype)
+        errors = [relative_error(low, grad) for n, low, grad in zip(names, low_grads, grads)
+                  if has_gradient(n, grad, len(shape) == 5)]
+        ref.add("error/" + key, [relative_error(low_logits, logits), np.sqrt(np.mean(np.square(errors)))])
     ref.write()
 
 
@@ -225,6 +253,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     check_parameter_counts()
     optimizer_reference()
-    unet = UNet3d((4, 8, 16), [[1, 1, 1], [1, 2, 2], [2, 2, 2]], [[1, 3, 3], [3, 3, 3], [3, 3, 3]], 1, 2)
-    model_reference("unet3d", unet, (2, 1, 4, 16, 16), 2, (2, 4, 16, 16))
-    model_reference("sample_cnn", SampleCnn(), (3, 1, 28, 28), 10, (3,))
+    strides, kernels = [[1, 1, 1], [1, 2, 2], [2, 2, 2]], [[1, 3, 3], [3, 3, 3], [3, 3, 3]]
+    model_reference("unet3d", lambda: UNet3d((4, 8, 16), strides, kernels, 1, 2), (2, 1, 4, 16, 16), 2, (2, 4, 16, 16))
+    model_reference("sample_cnn", SampleCnn, (3, 1, 28, 28), 10, (3,))
