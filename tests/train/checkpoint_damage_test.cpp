@@ -124,7 +124,7 @@ TEST(KilledWhileSaving, AnIntactCheckpointIsLeftAtEveryCall) {
     CheckpointContent content = sample_content(3);
     status = status_in_child([&] {
       set_crash_point(calls + 1);
-      save_checkpoint(folder.path(), content);
+      save_checkpoint(folder.path(), content, {.keep_last = 1});
       return 0;
     });
     ASSERT_TRUE(status == 137 || status == 0) << status;
@@ -160,7 +160,7 @@ TEST(DiskFull, FileSizeLimitLeavesTheOldOneAndSaysSo) {
       const rlimit limit{size * part / 12, RLIM_INFINITY};
       ::setrlimit(RLIMIT_FSIZE, &limit);
       try {
-        save_checkpoint(folder.path(), large_content(2));
+        save_checkpoint(folder.path(), large_content(2), {.keep_last = 1});
       } catch (const Error& error) {
         const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
         ::setrlimit(RLIMIT_FSIZE, &none);
@@ -203,7 +203,7 @@ TEST(DiskFull, SmallFileSystemLeavesTheOldOne) {
     if (!disk.ok()) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
     save_checkpoint(disk.path(), large_content(1), {.check_space = false});
     const std::string text = error_of(ErrorKind::kResource, [&] {
-      save_checkpoint(disk.path(), large_content(2), {.check_space = false});
+      save_checkpoint(disk.path(), large_content(2), {.keep_last = 1, .check_space = false});
     });
     EXPECT_THAT(text, HasSubstr("No space left on device"));
     EXPECT_THAT(text, HasSubstr("Last good checkpoint: step 1."));
