@@ -34,7 +34,7 @@ bool plain_is_safe(std::string_view text, bool is_text) {
     if (!inside) return false;
   }
   const char first = text[0];
-  if (!is_text) return first != '/' && (first != '-' || text.size() > 1) && text != "---" && text != "...";
+  if (!is_text) return (first != '-' || text.size() > 1) && text != "---" && text != "...";
   return (is_letter(first) || first == '_' || first == '/') && !is_reserved(text);
 }
 
