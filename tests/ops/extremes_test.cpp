@@ -30,6 +30,11 @@ struct Target {
   DType dtype;
 };
 
+// For test listings.
+void PrintTo(const Target& target, std::ostream* out) {
+  *out << name(target.device) << " " << name(target.dtype);
+}
+
 class Extremes : public ::testing::TestWithParam<Target> {
  protected:
   Extremes() : tape_({.device = GetParam().device}, false) {}

@@ -13,6 +13,7 @@ struct ConvCase {
   bool bias = true;
   WindowOptions options = {};
   std::array<std::int64_t, 3> output_padding{0, 0, 0};
+  bool large = false;
 };
 
 std::vector<OpInput> conv_inputs(const ConvCase& c, std::int64_t outputs) {
@@ -34,6 +35,7 @@ OpRow conv_row(const ConvCase& c) {
   row.backward_sum = std::max(c.w[0] * c.w.spatial_numel(), c.y[0] * c.y.spatial_numel());
   row.formula = [c](const InputValues& in) { return conv_formula(c.x, c.w, in, c.y, c.options); };
   row.threads_may_differ = true;
+  row.large = c.large;
   return row;
 }
 
@@ -52,6 +54,7 @@ OpRow conv_transpose_row(const ConvCase& c) {
   row.backward_sum = std::max(c.w[1] * c.w.spatial_numel(), c.y[0] * c.y.spatial_numel());
   row.formula = [c](const InputValues& in) { return conv_transpose_formula(c.x, c.w, in, c.y, c.options); };
   row.threads_may_differ = true;
+  row.large = c.large;
   return row;
 }
 
@@ -81,99 +84,59 @@ OpRow linear_row(const std::string& variant, std::int64_t batch, std::int64_t in
   return row;
 }
 
+// clang-format off
+const std::vector<ConvCase> kConvs{
+    {"1d", {2, 3, 17}, {4, 3, 3}, {2, 4, 17}, true, {.padding = {0, 0, 1}}},
+    {"1dStrideDilation", {1, 5, 17}, {3, 5, 3}, {1, 3, 6}, true, {.stride = {1, 1, 2}, .dilation = {1, 1, 3}}},
+    {"2d", {2, 3, 7, 5}, {4, 3, 3, 3}, {2, 4, 7, 5}, true, {.padding = {0, 1, 1}}},
+    {"2dKernel5", {2, 1, 9, 9}, {3, 1, 5, 5}, {2, 3, 5, 5}},
+    {"2dGroups", {1, 4, 5, 6}, {6, 2, 3, 3}, {1, 6, 5, 6}, true, {.padding = {0, 1, 1}, .groups = 2}},
+    {"2dDepthwise", {1, 3, 5, 5}, {3, 1, 3, 3}, {1, 3, 5, 5}, false, {.padding = {0, 1, 1}, .groups = 3}},
+    {"3d", {1, 3, 5, 4, 6}, {4, 3, 3, 3, 3}, {1, 4, 5, 4, 6}, true, {.padding = {1, 1, 1}}},
+    {"3dNoBias", {2, 2, 3, 3, 3}, {2, 2, 3, 3, 3}, {2, 2, 3, 3, 3}, false, {.padding = {1, 1, 1}}},
+    {"3dStride2", {1, 2, 5, 7, 6}, {3, 2, 3, 3, 3}, {1, 3, 3, 4, 3}, true, {.stride = {2, 2, 2}, .padding = {1, 1, 1}}},
+    {"3dAnisotropic", {1, 2, 3, 5, 6}, {3, 2, 1, 3, 3}, {1, 3, 3, 3, 3}, true, {.stride = {1, 2, 2}, .padding = {0, 1, 1}}},
+    {"3dDilated", {1, 2, 5, 5, 5}, {2, 2, 3, 3, 3}, {1, 2, 5, 5, 5}, true, {.padding = {2, 2, 2}, .dilation = {2, 2, 2}}},
+    {"3dGroups", {1, 4, 3, 3, 3}, {2, 2, 3, 3, 3}, {1, 2, 3, 3, 3}, true, {.padding = {1, 1, 1}, .groups = 2}},
+    {"3dPointwise", {2, 17, 2, 3, 2}, {3, 17, 1, 1, 1}, {2, 3, 2, 3, 2}},
+    {"3dOneChannel", {1, 1, 4, 4, 4}, {17, 1, 3, 3, 3}, {1, 17, 4, 4, 4}, true, {.padding = {1, 1, 1}}},
+    {"3dChannels17", {1, 17, 3, 3, 3}, {17, 17, 3, 3, 3}, {1, 17, 3, 3, 3}, true, {.padding = {1, 1, 1}}},
+    {"3dChannels33", {1, 33, 2, 3, 5}, {5, 33, 3, 3, 3}, {1, 5, 2, 3, 5}, true, {.padding = {1, 1, 1}}},
+    {"3dChannels32Width17", {1, 32, 2, 2, 17}, {32, 32, 3, 3, 3}, {1, 32, 2, 2, 17}, true, {.padding = {1, 1, 1}}},
+    {"3dOneVoxel", {1, 2, 1, 1, 1}, {3, 2, 3, 3, 3}, {1, 3, 1, 1, 1}, true, {.padding = {1, 1, 1}}},
+    {"3dFarPadding", {1, 2, 2, 2, 2}, {2, 2, 2, 2, 2}, {1, 2, 5, 5, 5}, true, {.padding = {2, 2, 2}}},
+    {"3dEmptyBatch", {0, 3, 4, 4, 4}, {2, 3, 3, 3, 3}, {0, 2, 2, 2, 2}},
+    // Several slabs, tiles and tails of the CPU's kernels.
+    {.variant = "3dLarge32", .x = {1, 32, 10, 9, 33}, .w = {32, 32, 3, 3, 3}, .y = {1, 32, 10, 9, 33}, .options = {.padding = {1, 1, 1}}, .large = true},
+    {.variant = "3dLarge64To48", .x = {2, 64, 5, 6, 17}, .w = {48, 64, 3, 3, 3}, .y = {2, 48, 5, 6, 17}, .options = {.padding = {1, 1, 1}}, .large = true},
+    {.variant = "3dLargeStride2", .x = {1, 32, 12, 11, 18}, .w = {64, 32, 3, 3, 3}, .y = {1, 64, 6, 6, 9}, .options = {.stride = {2, 2, 2}, .padding = {1, 1, 1}}, .large = true},
+    {.variant = "3dLargeFirst", .x = {1, 1, 16, 17, 40}, .w = {32, 1, 3, 3, 3}, .y = {1, 32, 16, 17, 40}, .options = {.padding = {1, 1, 1}}, .large = true},
+    {.variant = "3dLargeLast", .x = {1, 32, 16, 17, 40}, .w = {6, 32, 1, 1, 1}, .y = {1, 6, 16, 17, 40}, .large = true},
+    {.variant = "2dLarge", .x = {2, 32, 30, 33}, .w = {40, 32, 3, 3}, .y = {2, 40, 30, 33}, .options = {.padding = {0, 1, 1}}, .large = true},
+};
+const std::vector<ConvCase> kTransposes{
+    {"1dBlocks", {2, 3, 5}, {3, 2, 2}, {2, 2, 10}, true, {.stride = {1, 1, 2}}},
+    {"2dBlocks", {1, 5, 3, 4}, {5, 3, 2, 3}, {1, 3, 6, 12}, true, {.stride = {1, 2, 3}}},
+    {"3dBlocks", {1, 3, 2, 3, 4}, {3, 2, 2, 2, 2}, {1, 2, 4, 6, 8}, true, {.stride = {2, 2, 2}}},
+    {"3dBlocksNoBias", {2, 17, 1, 2, 3}, {17, 3, 1, 2, 2}, {2, 3, 1, 4, 6}, false, {.stride = {1, 2, 2}}},
+    {"3dBlocksChannels33", {1, 33, 2, 2, 2}, {33, 17, 2, 2, 2}, {1, 17, 4, 4, 4}, true, {.stride = {2, 2, 2}}},
+    {"3dBlocksEmptyBatch", {0, 3, 2, 2, 2}, {3, 2, 2, 2, 2}, {0, 2, 4, 4, 4}, true, {.stride = {2, 2, 2}}},
+    {"1dOverlap", {2, 3, 5}, {3, 2, 3}, {2, 2, 9}, true, {.stride = {1, 1, 2}, .padding = {0, 0, 1}}},
+    {"2dOutputPadding", {1, 3, 3, 4}, {3, 2, 3, 3}, {1, 2, 6, 8}, true, {.stride = {1, 2, 2}, .padding = {0, 1, 1}}, {0, 1, 1}},
+    {"3dOverlap", {1, 2, 3, 2, 3}, {2, 3, 3, 3, 3}, {1, 3, 5, 3, 5}, true, {.stride = {2, 2, 2}, .padding = {1, 1, 1}}},
+    {"3dDilated", {1, 2, 3, 3, 2}, {2, 2, 2, 2, 2}, {1, 2, 5, 5, 4}, false, {.dilation = {2, 2, 2}}},
+    {"3dGroups", {1, 4, 2, 2, 2}, {4, 1, 2, 2, 2}, {1, 2, 4, 4, 4}, true, {.stride = {2, 2, 2}, .groups = 2}},
+    {"3dOverlapEmptyBatch", {0, 2, 3, 3, 3}, {2, 3, 3, 3, 3}, {0, 3, 5, 5, 5}},
+    {.variant = "3dLargeBlocks", .x = {1, 64, 6, 7, 9}, .w = {64, 32, 2, 2, 2}, .y = {1, 32, 12, 14, 18}, .options = {.stride = {2, 2, 2}}, .large = true},
+};
+// clang-format on
+
 }  // namespace
 
 std::vector<OpRow> conv_rows() {
   std::vector<OpRow> rows;
-  const std::vector<ConvCase> convs{
-      {"1d", {2, 3, 17}, {4, 3, 3}, {2, 4, 17}, true, {.padding = {0, 0, 1}}},
-      {"1dStrideDilation",
-       {1, 5, 17},
-       {3, 5, 3},
-       {1, 3, 6},
-       true,
-       {.stride = {1, 1, 2}, .dilation = {1, 1, 3}}},
-      {"2d", {2, 3, 7, 5}, {4, 3, 3, 3}, {2, 4, 7, 5}, true, {.padding = {0, 1, 1}}},
-      {"2dKernel5", {2, 1, 9, 9}, {3, 1, 5, 5}, {2, 3, 5, 5}},
-      {"2dGroups", {1, 4, 5, 6}, {6, 2, 3, 3}, {1, 6, 5, 6}, true, {.padding = {0, 1, 1}, .groups = 2}},
-      {"2dDepthwise", {1, 3, 5, 5}, {3, 1, 3, 3}, {1, 3, 5, 5}, false, {.padding = {0, 1, 1}, .groups = 3}},
-      {"3d", {1, 3, 5, 4, 6}, {4, 3, 3, 3, 3}, {1, 4, 5, 4, 6}, true, {.padding = {1, 1, 1}}},
-      {"3dNoBias", {2, 2, 3, 3, 3}, {2, 2, 3, 3, 3}, {2, 2, 3, 3, 3}, false, {.padding = {1, 1, 1}}},
-      {"3dStride2",
-       {1, 2, 5, 7, 6},
-       {3, 2, 3, 3, 3},
-       {1, 3, 3, 4, 3},
-       true,
-       {.stride = {2, 2, 2}, .padding = {1, 1, 1}}},
-      {"3dAnisotropic",
-       {1, 2, 3, 5, 6},
-       {3, 2, 1, 3, 3},
-       {1, 3, 3, 3, 3},
-       true,
-       {.stride = {1, 2, 2}, .padding = {0, 1, 1}}},
-      {"3dDilated",
-       {1, 2, 5, 5, 5},
-       {2, 2, 3, 3, 3},
-       {1, 2, 5, 5, 5},
-       true,
-       {.padding = {2, 2, 2}, .dilation = {2, 2, 2}}},
-      {"3dGroups",
-       {1, 4, 3, 3, 3},
-       {2, 2, 3, 3, 3},
-       {1, 2, 3, 3, 3},
-       true,
-       {.padding = {1, 1, 1}, .groups = 2}},
-      {"3dPointwise", {2, 17, 2, 3, 2}, {3, 17, 1, 1, 1}, {2, 3, 2, 3, 2}},
-      {"3dOneChannel", {1, 1, 4, 4, 4}, {17, 1, 3, 3, 3}, {1, 17, 4, 4, 4}, true, {.padding = {1, 1, 1}}},
-      {"3dChannels17", {1, 17, 3, 3, 3}, {17, 17, 3, 3, 3}, {1, 17, 3, 3, 3}, true, {.padding = {1, 1, 1}}},
-      {"3dChannels33", {1, 33, 2, 3, 5}, {5, 33, 3, 3, 3}, {1, 5, 2, 3, 5}, true, {.padding = {1, 1, 1}}},
-      {"3dChannels32Width17",
-       {1, 32, 2, 2, 17},
-       {32, 32, 3, 3, 3},
-       {1, 32, 2, 2, 17},
-       true,
-       {.padding = {1, 1, 1}}},
-      {"3dOneVoxel", {1, 2, 1, 1, 1}, {3, 2, 3, 3, 3}, {1, 3, 1, 1, 1}, true, {.padding = {1, 1, 1}}},
-      {"3dFarPadding", {1, 2, 2, 2, 2}, {2, 2, 2, 2, 2}, {1, 2, 5, 5, 5}, true, {.padding = {2, 2, 2}}},
-      {"3dEmptyBatch", {0, 3, 4, 4, 4}, {2, 3, 3, 3, 3}, {0, 2, 2, 2, 2}}};
-  for (const ConvCase& c : convs) rows.push_back(conv_row(c));
-
-  const std::vector<ConvCase> transposes{
-      {"1dBlocks", {2, 3, 5}, {3, 2, 2}, {2, 2, 10}, true, {.stride = {1, 1, 2}}},
-      {"2dBlocks", {1, 5, 3, 4}, {5, 3, 2, 3}, {1, 3, 6, 12}, true, {.stride = {1, 2, 3}}},
-      {"3dBlocks", {1, 3, 2, 3, 4}, {3, 2, 2, 2, 2}, {1, 2, 4, 6, 8}, true, {.stride = {2, 2, 2}}},
-      {"3dBlocksNoBias", {2, 17, 1, 2, 3}, {17, 3, 1, 2, 2}, {2, 3, 1, 4, 6}, false, {.stride = {1, 2, 2}}},
-      {"3dBlocksChannels33",
-       {1, 33, 2, 2, 2},
-       {33, 17, 2, 2, 2},
-       {1, 17, 4, 4, 4},
-       true,
-       {.stride = {2, 2, 2}}},
-      {"3dBlocksEmptyBatch", {0, 3, 2, 2, 2}, {3, 2, 2, 2, 2}, {0, 2, 4, 4, 4}, true, {.stride = {2, 2, 2}}},
-      {"1dOverlap", {2, 3, 5}, {3, 2, 3}, {2, 2, 9}, true, {.stride = {1, 1, 2}, .padding = {0, 0, 1}}},
-      {"2dOutputPadding",
-       {1, 3, 3, 4},
-       {3, 2, 3, 3},
-       {1, 2, 6, 8},
-       true,
-       {.stride = {1, 2, 2}, .padding = {0, 1, 1}},
-       {0, 1, 1}},
-      {"3dOverlap",
-       {1, 2, 3, 2, 3},
-       {2, 3, 3, 3, 3},
-       {1, 3, 5, 3, 5},
-       true,
-       {.stride = {2, 2, 2}, .padding = {1, 1, 1}}},
-      {"3dDilated", {1, 2, 3, 3, 2}, {2, 2, 2, 2, 2}, {1, 2, 5, 5, 4}, false, {.dilation = {2, 2, 2}}},
-      {"3dGroups",
-       {1, 4, 2, 2, 2},
-       {4, 1, 2, 2, 2},
-       {1, 2, 4, 4, 4},
-       true,
-       {.stride = {2, 2, 2}, .groups = 2}},
-      {"3dOverlapEmptyBatch", {0, 2, 3, 3, 3}, {2, 3, 3, 3, 3}, {0, 3, 5, 5, 5}}};
-  for (const ConvCase& c : transposes) rows.push_back(conv_transpose_row(c));
-
+  for (const ConvCase& c : kConvs) rows.push_back(conv_row(c));
+  for (const ConvCase& c : kTransposes) rows.push_back(conv_transpose_row(c));
   rows.push_back(matmul_row("small", 2, 3, 4));
   rows.push_back(matmul_row("odd", 17, 3, 1));
   rows.push_back(matmul_row("column", 1, 17, 17));
@@ -185,6 +148,8 @@ std::vector<OpRow> conv_rows() {
   rows.push_back(linear_row("oneFeature", 17, 1, 1, true));
   rows.push_back(linear_row("tiles", 33, 65, 47, true));
   rows.push_back(linear_row("emptyBatch", 0, 5, 4, true));
+  rows.push_back(linear_row("large", 65, 800, 500, true));
+  rows.back().large = true;
   return rows;
 }
 

@@ -22,7 +22,8 @@ OpRow unary_row(const std::string& op, const std::string& variant, const Shape& 
                 const std::function<Var(const Var&)>& f, Scalar formula) {
   OpRow row{.op = op, .variant = variant, .inputs = {{.shape = shape, .gap = kGap}}};
   row.build = [f](std::span<const Var> in) { return f(in[0]); };
-  row.formula = [formula](const InputValues& in) { return zip(in[0], in[0], formula); };
+  if (formula != nullptr)
+    row.formula = [formula](const InputValues& in) { return zip(in[0], in[0], formula); };
   return row;
 }
 
@@ -30,7 +31,8 @@ OpRow binary_row(const std::string& op, const std::string& variant, const Shape&
                  const std::function<Var(const Var&, const Var&)>& f, Scalar formula) {
   OpRow row{.op = op, .variant = variant, .inputs = {{.shape = shape}, {.shape = shape}}};
   row.build = [f](std::span<const Var> in) { return f(in[0], in[1]); };
-  row.formula = [formula](const InputValues& in) { return zip(in[0], in[1], formula); };
+  if (formula != nullptr)
+    row.formula = [formula](const InputValues& in) { return zip(in[0], in[1], formula); };
   return row;
 }
 
@@ -114,6 +116,16 @@ void add_scalar_rows(std::vector<OpRow>& rows) {
   rows.push_back(unary_row(
       "leaky_relu", "slope02", {2, 17}, [](const Var& x) { return leaky_relu(x, 0.2); },
       [](double x, double) { return x > 0 ? x : 0.2 * x; }));
+  for (const Shape& shape : {Shape{1, 32, 17, 16, 33}, Shape{2, 5, 20, 9, 31}}) {
+    const std::string variant = "large" + std::to_string(shape[1]);
+    rows.push_back(unary_row(
+        "leaky_relu", variant, shape, [](const Var& x) { return leaky_relu(x); }, nullptr));
+    rows.push_back(binary_row(
+        "add", variant, shape, [](const Var& x, const Var& y) { return add(x, y); }, nullptr));
+    rows.push_back(bias_row(variant, shape));
+    rows.push_back(concat_row(variant, {shape, shape.with(1, 3)}));
+    for (std::size_t i = rows.size() - 4; i < rows.size(); ++i) rows[i].large = true;
+  }
   // One Var as both operands: its gradient is the sum of two.
   rows.push_back(unary_row(
       "add", "twice", {2, 3, 5}, [](const Var& x) { return add(x, x); },

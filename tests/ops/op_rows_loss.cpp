@@ -73,6 +73,10 @@ void add_dice_rows(std::vector<OpRow>& rows) {
   rows.push_back(loss_row("dice_ce", "weights", {1, 3, 5, 3}, both({.dice_weight = 0.3, .ce_weight = 2})));
   rows.push_back(loss_row("dice_ce", "smoothing", {1, 4, 9}, both({.label_smoothing = 0.2})));
   rows.push_back(loss_row("dice_ce", "classes17", {1, 17, 19}, both({})));
+  rows.push_back(loss_row("dice_ce", "large6", {2, 6, 11, 12, 33}, both({})));
+  rows.back().large = true;
+  rows.push_back(loss_row("dice_ce", "large20", {1, 20, 11, 12, 33}, both({.dice = {.batch = false}})));
+  rows.back().large = true;
   rows.push_back(loss_row("dice_ce", "ignore", {2, 3, 13}, both({.dice = {.ignore_label = kIgnored}}), true));
 }
 
@@ -86,6 +90,8 @@ std::vector<OpRow> loss_rows() {
   rows.push_back(softmax_row("classes33", {1, 33, 5}));
   rows.push_back(softmax_row("oneClass", {2, 1, 3}));
   rows.push_back(softmax_row("emptyBatch", {0, 3, 4}));
+  rows.push_back(softmax_row("large6", {2, 6, 11, 12, 33}));
+  rows.back().large = true;
   add_cross_entropy_rows(rows);
   add_dice_rows(rows);
   return rows;

@@ -55,6 +55,7 @@ OpRow pool_row(const PoolCase& c, bool max, bool count_padding) {
   row.build = [=](std::span<const Var> in) {
     return max ? max_pool(in[0], options) : avg_pool(in[0], options);
   };
+  row.large = c.variant == "large";
   row.forward_sum = row.backward_sum = max ? 1 : c.window[0] * c.window[1] * c.window[2];
   row.formula = [=](const InputValues& in) {
     std::array<std::int64_t, 3> window = c.window;  // leading values of fewer dimensions are not read
@@ -84,6 +85,10 @@ std::vector<OpRow> norm_and_pool_rows() {
   rows.push_back(
       norm_row("leakyRelu3d", {1, 3, 3, 2, 3}, {.activation = Activation::kLeakyRelu, .slope = 0.2}));
   rows.push_back(norm_row("emptyBatch", {0, 3, 4, 4}));
+  rows.push_back(norm_row("large32", {2, 32, 13, 12, 17}));
+  rows.back().large = true;
+  rows.push_back(norm_row("large5", {1, 5, 20, 21, 33}));
+  rows.back().large = true;
 
   const std::vector<PoolCase> pools{
       {"1d", {2, 3, 16}, {2, 3, 8}, {2, 2, 2}, {2, 2, 2}},
@@ -95,6 +100,7 @@ std::vector<OpRow> norm_and_pool_rows() {
       {"3dChannels17", {1, 17, 2, 2, 2}, {1, 17, 1, 1, 1}, {2, 2, 2}, {2, 2, 2}},
       {"3dChannels33", {1, 33, 1, 3, 2}, {1, 33, 1, 1, 1}, {1, 3, 2}, {1, 1, 1}},
       {"oneVoxel", {1, 3, 1, 1, 1}, {1, 3, 1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+      {"large", {1, 20, 18, 16, 34}, {1, 20, 9, 8, 17}, {2, 2, 2}, {2, 2, 2}},
       {"emptyBatch", {0, 3, 4, 4}, {0, 3, 2, 2}, {2, 2, 2}, {2, 2, 2}}};
   for (const PoolCase& c : pools) {
     rows.push_back(pool_row(c, true, true));

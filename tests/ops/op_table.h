@@ -37,6 +37,9 @@ struct OpRow {
   std::function<bool(const InputValues&)> accept;
   // Computed by a vendor library or with sums per thread: bits may change with the number of threads.
   bool threads_may_differ = false;
+  // Many blocks, chunks and tiles of the CPU's loops: compared with the reference once, no central
+  // differences.
+  bool large = false;
 };
 
 struct OpErrorRow {
