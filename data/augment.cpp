@@ -1,6 +1,9 @@
 // Mirror, noise, brightness.
 #include "data/augment.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "core/base/rng.h"
 #include "data/mirror.h"
 
@@ -12,6 +15,16 @@ namespace {
 double draw_factor(const std::array<double, 2>& range, RandomStream& stream) {
   if (range[0] >= 1 || range[1] <= 1) return stream.uniform(range[0], range[1]);
   return stream.uniform() < 0.5 ? stream.uniform(range[0], 1) : stream.uniform(1, range[1]);
+}
+
+// Adds std * N(0, 1) to each value: both numbers of each Box-Muller pair are used.
+void add_noise(std::span<float> values, double std, RandomStream& stream) {
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    const double radius = std * std::sqrt(-2 * std::log(1 - stream.uniform()));
+    const double angle = 2 * std::numbers::pi * stream.uniform();
+    values[i] += static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < values.size()) values[i + 1] += static_cast<float>(radius * std::sin(angle));
+  }
 }
 
 }  // namespace
@@ -30,7 +43,7 @@ void augment_patch(const PatchView& patch, const AugmentOptions& options, const 
     if (mirror.uniform() < options.probability.mirror) mirror_patch(patch, axis);
   RandomStream noise = stream_for(RandomPurpose::kNoise);
   if (options.noise_std > 0 && noise.uniform() < options.probability.noise)
-    for (float& value : patch.image) value += static_cast<float>(options.noise_std * noise.normal());
+    add_noise(patch.image, options.noise_std, noise);
   RandomStream brightness = stream_for(RandomPurpose::kBrightness);
   if (!options.brightness || brightness.uniform() >= options.probability.brightness) return;
   for (std::int64_t c = 0; c < patch.channels; ++c) {
