@@ -1,4 +1,4 @@
-// GradientJob: full tiles over the merged (tap, channel) axis, then one tile for the rest.
+// GradientJob: tiles over the merged (tap, channel) axis.
 #include "core/backends/cpu/kernels/row_kernel.h"
 
 namespace tandem::TD_ISA_NAMESPACE {
@@ -14,9 +14,12 @@ constexpr std::array<Tile, sizeof...(kM) + 1> tiles(std::index_sequence<kM...>) 
 template <int kN, int kRows>
 void run(const GradientJob& job) {
   static constexpr auto kTiles = tiles<kN>(std::make_index_sequence<kRows>());
-  std::int64_t first = 0;
-  for (; first + kRows <= job.m_count; first += kRows) gradient_tile<kRows, kN>(job, first);
-  if (first < job.m_count) kTiles[static_cast<std::size_t>(job.m_count - first)](job, first);
+  // Tiles of even height: one of a few rows would wait for its few sums.
+  const std::int64_t count = (job.m_count + kRows - 1) / kRows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = job.m_count * i / count, end = job.m_count * (i + 1) / count;
+    kTiles[static_cast<std::size_t>(end - first)](job, first);
+  }
 }
 
 }  // namespace

@@ -56,9 +56,11 @@ struct KernelTable {
   int lanes = 0;
   void (*row)(const RowJob&) = nullptr;
   void (*gradient)(const GradientJob&) = nullptr;
-  // src (dtype F32, F16 or BF16) to FP32 dst; and FP32 src to dst (dtype), rounded to nearest even,
-  // subnormals and infinities kept.
+  // src (dtype F32, F16 or BF16) to FP32 dst, which is the caller's own: what lies between its rows may be
+  // overwritten.
   void (*widen)(const CopyJob&) = nullptr;
+  // FP32 src to dst (dtype), rounded to nearest even, subnormals and infinities kept. Nothing beside the rows
+  // is written.
   void (*narrow)(const CopyJob&) = nullptr;
   void (*split)(const SplitJob&) = nullptr;
 };

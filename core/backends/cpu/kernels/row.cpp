@@ -1,4 +1,4 @@
-// RowJob: full tiles, then one tile for the rest of the row.
+// RowJob: tiles over the voxels of the row.
 #include "core/backends/cpu/kernels/row_kernel.h"
 
 namespace tandem::TD_ISA_NAMESPACE {
@@ -15,9 +15,12 @@ constexpr std::array<Tile, sizeof...(kM) + 1> tiles(std::index_sequence<kM...>) 
 template <int kN, int kRows>
 void run(const RowJob& job) {
   static constexpr auto kTiles = tiles<kN>(std::make_index_sequence<kRows>());
-  std::int64_t first = 0;
-  for (; first + kRows <= job.voxels; first += kRows) row_tile<kRows, kN>(job, first);
-  if (first < job.voxels) kTiles[static_cast<std::size_t>(job.voxels - first)](job, first);
+  // Tiles of even height: one of a few rows would wait for its few sums.
+  const std::int64_t count = (job.voxels + kRows - 1) / kRows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = job.voxels * i / count, end = job.voxels * (i + 1) / count;
+    kTiles[static_cast<std::size_t>(end - first)](job, first);
+  }
 }
 
 }  // namespace
