@@ -63,6 +63,10 @@ void write_values(const Tensor& target, std::span<const double> values) {
             static_cast<T>(values[static_cast<std::size_t>((k * channels + c) * taps + t)]);
 }
 
+bool has_nonfinite(const Tensor& tensor) {
+  return std::ranges::any_of(tensor.to_values(), [](double value) { return !std::isfinite(value); });
+}
+
 }  // namespace
 
 ParamStore::ParamStore(std::span<const NamedParameter> parameters, const Context& context,
@@ -197,13 +201,18 @@ void ParamStore::check_copies() const {
 }
 
 std::string ParamStore::first_nonfinite() const {
-  const auto is_bad = [](double value) { return !std::isfinite(value); };
   for (const ParamSegment& segment : segments_) {
     const FlatRegion& flat = region(segment.region);
-    if (std::ranges::any_of(view(segment, flat.master).to_values(), is_bad) ||
-        (flat.has_copy() && std::ranges::any_of(view(segment, flat.copy).to_values(), is_bad)))
+    if (has_nonfinite(view(segment, flat.master)) ||
+        (flat.has_copy() && has_nonfinite(view(segment, flat.copy))))
       return segment.name;
   }
+  return "";
+}
+
+std::string ParamStore::first_nonfinite_gradient() const {
+  for (const ParamSegment& segment : segments_)
+    if (has_nonfinite(view(segment, region(segment.region).gradient))) return segment.name;
   return "";
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "core/base/error.h"
@@ -62,6 +63,24 @@ TEST(UNet3d, ParametersComeInTheDocumentedOrder) {
   EXPECT_THAT(first,
               ElementsAre("enc0.conv1.weight", "enc0.conv1.bias", "enc0.norm1.weight", "enc0.norm1.bias",
                           "enc0.conv2.weight", "enc0.conv2.bias", "enc0.norm2.weight", "enc0.norm2.bias"));
+}
+
+// nnU-Net's InitWeights_He(1e-2): Kaiming normal, variance 2 / (1.0001 fan_in), transposed convolutions and
+// heads included; biases 0.
+TEST(UNet3d, StartsAsNnunet) {
+  UNet3d net({.features = {16, 32, 32}}, 1, 6);
+  const ParamStore store(net.parameters(), {.seed = 4}, {});
+  for (const NamedParameter& p : net.parameters()) {
+    const Shape& shape = p.parameter->shape();
+    const std::vector<double> values = p.parameter->master().to_values();
+    double squares = 0;
+    for (const double v : values) squares += v * v;
+    const bool is_scale = p.name.find("norm") != std::string::npos && p.name.ends_with("weight");
+    const auto n = static_cast<double>(values.size());
+    const double expected =
+        shape.rank() > 1 ? 2 / 1.0001 / static_cast<double>(shape.numel() / shape[0]) : is_scale;
+    EXPECT_NEAR(squares / n, expected, 5 * expected * std::sqrt(2 / n) * (shape.rank() > 1)) << p.name;
+  }
 }
 
 TEST(UNet3d, OutputHasTheInputsSizeAndOneChannelPerClass) {

@@ -208,7 +208,8 @@ def optimizer_reference():
     cases = {
         "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
         "sgd_momentum_decay": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01),
-        "sgd_nesterov_decay": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.99, nesterov=True, weight_decay=3e-5),
+        "sgd_nesterov_decay": lambda p: torch.optim.SGD(
+            p, lr=0.05, momentum=0.99, nesterov=True, weight_decay=3e-5),
         "adam": lambda p: torch.optim.Adam(p, lr=0.01),
         "adam_decay": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.1),
         "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, betas=(0.8, 0.99), eps=1e-6),
