@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tests/train/checkpoint_content.h"
@@ -78,6 +79,9 @@ TEST(Checkpoint, EveryFieldOfTheStateComesBack) {
   const CheckpointContent saved = sample_content(123);
   const CheckpointContent loaded = load_checkpoint(save_checkpoint(folder.path(), saved));
   EXPECT_FALSE(diff_checkpoints(saved, loaded).has_value());
+  // StepState has no padding, and no field of the sample is a default: a field without a name would be lost
+  // here.
+  EXPECT_EQ(std::memcmp(&loaded.state, &saved.state, sizeof(StepState)), 0);
   EXPECT_EQ(loaded.step, 123);
   EXPECT_EQ(loaded.epoch, 13);
   EXPECT_EQ(loaded.epoch_position, 4);
