@@ -180,7 +180,8 @@ Arguments& Arguments::option(const std::string& flag, const std::string& value_n
 
 Arguments& Arguments::option(const std::string& flag, const std::string& value_name,
                              std::vector<std::string>& values, const std::string& doc) {
-  app_.add_option(flag, values, doc)->type_name(value_name)->expected(1)->take_all();
+  // One word each time it is given: else it would swallow the positionals behind it.
+  app_.add_option(flag, values, doc)->type_name(value_name)->expected(1)->allow_extra_args(false)->take_all();
   return *this;
 }
 
