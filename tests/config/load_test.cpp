@@ -121,8 +121,9 @@ TEST_F(Load, InheritMergesMapsLeftToRight) {
   EXPECT_EQ(job.model.tags, std::vector<std::string>{"a"});
 
   const ConfigNode tree = load_config(file);
-  EXPECT_EQ(tree.find("optimizer")->value.find("lr")->value.position().text(),
-            (folder_ / "sub/second.yaml").string() + ":4:17");
+  const ConfigEntry* lr = tree.find("optimizer")->value.find("lr");
+  ASSERT_NE(lr, nullptr);
+  EXPECT_EQ(lr->value.position().text(), (folder_ / "sub/second.yaml").string() + ":4:17");
   EXPECT_EQ(tree.find("inherit"), nullptr);
 }
 

@@ -82,7 +82,9 @@ TEST(Yaml, RefusesWithTheExactTextAndPlace) {
        "a",
        "starts with a byte order mark, expected plain UTF-8\n  --> t.yaml:1:1"},
       {"a: \xff", "the byte 0xff is not UTF-8\n  --> t.yaml:1:4"},
-      {"a: \xc0\xaf", "the byte 0xc0 is not UTF-8\n  --> t.yaml:1:4"},          // overlong '/'
+      {"a: \xc0\xaf", "the byte 0xc0 is not UTF-8\n  --> t.yaml:1:4"},  // overlong '/'
+      {"a: \xe0\x80\xaf", "the byte 0xe0 is not UTF-8\n  --> t.yaml:1:4"},
+      {"a: \xf0\x80\x80\xaf", "the byte 0xf0 is not UTF-8\n  --> t.yaml:1:4"},
       {"a: \xed\xa0\x80", "the byte 0xed is not UTF-8\n  --> t.yaml:1:4"},      // surrogate
       {"a: \xf4\x90\x80\x80", "the byte 0xf4 is not UTF-8\n  --> t.yaml:1:4"},  // above U+10FFFF
       {"ü: \xe2\x82", "the byte 0xe2 is not UTF-8\n  --> t.yaml:1:4"},          // cut
