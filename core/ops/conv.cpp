@@ -33,9 +33,9 @@ ConvGeometry conv_geometry(const Var& x, const Var& w, const ConvOptions& option
                  .groups = options.groups,
                  .in = x.shape().spatial(),
                  .kernel = w.shape().spatial()};
-  g.stride = checked_option("conv", "stride", options.stride, rank, 1, 1);
-  g.padding = checked_option("conv", "padding", options.padding, rank, 0, 0);
-  g.dilation = checked_option("conv", "dilation", options.dilation, rank, 1, 1);
+  g.stride = checked_option("conv", "stride", options.stride, rank, 1);
+  g.padding = checked_option("conv", "padding", options.padding, rank, 0);
+  g.dilation = checked_option("conv", "dilation", options.dilation, rank, 1);
   for (std::size_t i = 0; i < 3; ++i) {
     const std::int64_t room = g.in[i] + 2 * g.padding[i] - g.dilation[i] * (g.kernel[i] - 1) - 1;
     if (room < 0)
@@ -62,10 +62,10 @@ ConvGeometry transpose_geometry(const Var& x, const Var& w, const ConvTransposeO
                  .groups = options.groups,
                  .out = x.shape().spatial(),
                  .kernel = w.shape().spatial()};
-  g.stride = checked_option(kOp, "stride", options.stride, rank, 1, 1);
-  g.padding = checked_option(kOp, "padding", options.padding, rank, 0, 0);
-  g.dilation = checked_option(kOp, "dilation", options.dilation, rank, 1, 1);
-  const Triple extra = checked_option(kOp, "output_padding", options.output_padding, rank, 0, 0);
+  g.stride = checked_option(kOp, "stride", options.stride, rank, 1);
+  g.padding = checked_option(kOp, "padding", options.padding, rank, 0);
+  g.dilation = checked_option(kOp, "dilation", options.dilation, rank, 1);
+  const Triple extra = checked_option(kOp, "output_padding", options.output_padding, rank, 0);
   for (std::size_t i = 0; i < 3; ++i) {
     if (extra[i] >= g.stride[i])
       fail(ErrorKind::kShape, "[conv_transpose] output_padding: got {}, expected less than the stride {}",

@@ -64,11 +64,10 @@ std::string spatial_text(const Triple& values, int rank) {
   return to_string(Shape(std::span(values).last(static_cast<std::size_t>(rank))));
 }
 
-Triple checked_option(std::string_view op, std::string_view name, Triple values, int rank, std::int64_t low,
-                      std::int64_t absent) {
+Triple checked_option(std::string_view op, std::string_view name, Triple values, int rank, std::int64_t low) {
   for (int i = 0; i < 3; ++i) {
     std::int64_t& value = values[static_cast<std::size_t>(i)];
-    if (i < 3 - rank) value = absent;
+    if (i < 3 - rank) value = low;
     if (i >= 3 - rank && (value < low || value > kMaxOption))
       fail(ErrorKind::kShape, "[{}] {}: got {}, expected {} to {}", op, name, value, low, kMaxOption);
   }

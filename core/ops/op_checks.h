@@ -29,9 +29,9 @@ void require_volume(std::string_view op, const Operand& x);
 using Triple = std::array<std::int64_t, 3>;
 // The last `rank` values of an option, as "[1, 2, 2]".
 std::string spatial_text(const Triple& values, int rank);
-// The last `rank` values lie in low .. 2^20; the leading ones become `absent`.
-Triple checked_option(std::string_view op, std::string_view name, Triple values, int rank, std::int64_t low,
-                      std::int64_t absent);
+// The last `rank` values lie in low .. 2^20; the leading ones, which are not read, become low (1 for a
+// stride, 0 for a padding).
+Triple checked_option(std::string_view op, std::string_view name, Triple values, int rank, std::int64_t low);
 // No extent above 2^31 - 1: products of options and extents stay inside 64 bits.
 void require_extents(std::string_view op, const Operand& x);
 

@@ -17,9 +17,9 @@ PoolArgs pool_args(std::string_view op, const Var& x, const PoolOptions& options
                  .in_channels = x.shape()[1],
                  .out_channels = x.shape()[1],
                  .in = x.shape().spatial()};
-  g.kernel = checked_option(op, "window", options.window, rank, 1, 1);
-  g.stride = checked_option(op, "stride", options.stride.value_or(options.window), rank, 1, 1);
-  g.padding = checked_option(op, "padding", options.padding, rank, 0, 0);
+  g.kernel = checked_option(op, "window", options.window, rank, 1);
+  g.stride = checked_option(op, "stride", options.stride.value_or(options.window), rank, 1);
+  g.padding = checked_option(op, "padding", options.padding, rank, 0);
   for (std::size_t i = 0; i < 3; ++i) {
     if (2 * g.padding[i] > g.kernel[i])
       fail(ErrorKind::kShape, "[{}] padding: got {}, expected at most half of the window {}", op,
