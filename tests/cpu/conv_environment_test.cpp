@@ -1,6 +1,9 @@
 // ONEDNN_* of the environment has no say in the numbers: this program run again with such variables gives the
 // same bits.
+#include <fmt/core.h>
+
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
