@@ -30,33 +30,34 @@ void transpose(const ReorderLoop& loop) {
   });
 }
 
-// The elements [begin, begin + n) of one row.
-inline Matrix run(const Matrix& m, std::int64_t row, std::int64_t begin, std::int64_t n) {
-  Matrix part = columns(m, begin, n);
-  part.data = static_cast<char*>(part.data) + row * m.pitch * element_bytes(m.dtype);
-  part.rows = 1;
-  return part;
+// to[i] = from[i] (+ bias[i]) for the channels of one voxel.
+template <class From, class To>
+inline void move_voxel(const From* from, To* to, const float* bias, std::int64_t channels) {
+  std::int64_t c = 0;
+  if (bias != nullptr) {
+    for (; c + kLanes <= channels; c += kLanes) store<Vec>(to + c, load<Vec>(from + c) + load<Vec>(bias + c));
+    for (; c < channels; ++c) store<float>(to + c, load<float>(from + c) + bias[c]);
+    return;
+  }
+  convert(from, to, channels);
 }
 
-constexpr std::int64_t kRun = 2048;  // floats
-
-// One input voxel's run for one tap row: `stride_w` volume rows of `channels`.
-void move_run(const DepthToSpaceLoop& loop, std::int64_t block_row, std::int64_t tap_row,
-              std::int64_t volume_row) {
-  alignas(64) float values[kRun];
-  const std::int64_t all = loop.volume.channels, taps = loop.stride[2];
-  for (std::int64_t tap = 0; tap < taps; ++tap)
-    for (std::int64_t c = 0; c < all; c += kRun) {
-      const std::int64_t n = all - c < kRun ? all - c : kRun;
-      const Matrix block = run(loop.blocks, block_row, (tap_row * taps + tap) * all + c, n);
-      const Matrix voxel = run(loop.volume, volume_row + tap, c, n);
-      const Matrix& from = loop.inverse ? voxel : block;
-      const Matrix& to = loop.inverse ? block : voxel;
-      widen(from.data, from.dtype, values, n);
-      if (!loop.inverse && loop.bias != nullptr)
-        for (std::int64_t i = 0; i < n; ++i) values[i] += loop.bias[c + i];
-      narrow(values, to.data, to.dtype, n);
+// One line of volume rows along w: for each input voxel the taps of one tap row.
+template <class Block, class Voxel>
+void move_line(const DepthToSpaceLoop& loop, std::int64_t block_row, std::int64_t tap_row,
+               std::int64_t volume_row) {
+  const std::int64_t channels = loop.volume.channels, taps = loop.stride[2];
+  for (std::int64_t x = 0; x < loop.in[2]; ++x) {
+    Block* block = static_cast<Block*>(loop.blocks.data) + (block_row + x) * loop.blocks.pitch +
+                   tap_row * taps * channels;
+    Voxel* voxel = static_cast<Voxel*>(loop.volume.data) + (volume_row + x * taps) * loop.volume.pitch;
+    for (std::int64_t tap = 0; tap < taps; ++tap, block += channels, voxel += loop.volume.pitch) {
+      if (loop.inverse)
+        move_voxel(voxel, block, nullptr, channels);
+      else
+        move_voxel(block, voxel, loop.bias, channels);
     }
+  }
 }
 
 }  // namespace
@@ -75,14 +76,16 @@ void reorder(const ReorderLoop& loop) {
 // A task is one line of volume rows along w.
 void depth_to_space(const DepthToSpaceLoop& loop) {
   const std::int64_t depth = loop.in[0] * loop.stride[0], height = loop.in[1] * loop.stride[1];
-  parallel_tasks(loop.batch * depth * height, loop.threads, [&](std::int64_t line, int) {
-    const std::int64_t y = line % height, z = line / height % depth, n = line / height / depth;
-    const std::int64_t tap_row = z % loop.stride[0] * loop.stride[1] + y % loop.stride[1];
-    const std::int64_t block_row =
-        ((n * loop.in[0] + z / loop.stride[0]) * loop.in[1] + y / loop.stride[1]) * loop.in[2];
-    const std::int64_t volume_row = line * loop.in[2] * loop.stride[2];
-    for (std::int64_t x = 0; x < loop.in[2]; ++x)
-      move_run(loop, block_row + x, tap_row, volume_row + x * loop.stride[2]);
+  with_type(loop.blocks.dtype, [&]<class Block>() {
+    with_type(loop.volume.dtype, [&]<class Voxel>() {
+      parallel_tasks(loop.batch * depth * height, loop.threads, [&](std::int64_t line, int) {
+        const std::int64_t y = line % height, z = line / height % depth, n = line / height / depth;
+        const std::int64_t tap_row = z % loop.stride[0] * loop.stride[1] + y % loop.stride[1];
+        const std::int64_t block_row =
+            ((n * loop.in[0] + z / loop.stride[0]) * loop.in[1] + y / loop.stride[1]) * loop.in[2];
+        move_line<Block, Voxel>(loop, block_row, tap_row, line * loop.in[2] * loop.stride[2]);
+      });
+    });
   });
 }
 

@@ -14,7 +14,8 @@ struct Moments {
 };
 
 // Adds a block of `count` rows to the moments.
-void add_block(const Wide& w, const float* x, std::int64_t count, Moments& moments) {
+template <class T>
+void add_block(const Wide& w, const T* x, std::int64_t count, Moments& moments) {
   alignas(64) float sums[2 * kMaxWidth];
   alignas(64) float pivot[kMaxWidth];
   double total[2][kMaxChannels] = {};
@@ -62,7 +63,7 @@ inline V activation_gradient(V dy, V z, float slope) {
   return dy;
 }
 
-template <Activation kActivation>
+template <Activation kActivation, class T>
 void apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float in[kMaxBlock], out[kMaxBlock];
@@ -72,8 +73,8 @@ void apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   expand(w, loop.factor + at, factor);
   expand(w, loop.offset + at, offset);
   for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
-    const float* x = read_rows(loop.x, row, count, in);
-    float* y = target_rows(loop.y, row, out);
+    const T* x = read_rows_as<T>(loop.x, row, count, in);
+    T* y = target_rows_as<T>(loop.y, row, out);
     visit_columns<0>(
         w, count,
         [&]<class V>(std::int64_t i, std::int64_t col, V*) {
@@ -82,7 +83,7 @@ void apply_chunk(const NormLoop& loop, const Chunk& chunk) {
           store<V>(y + i, activate<kActivation>(z, loop.slope));
         },
         nullptr);
-    finish_rows(loop.y, row, count, y);
+    finish_rows_as<T>(loop.y, row, count, y);
   });
 }
 
@@ -99,7 +100,7 @@ void expand_constants(const NormLoop& loop, const Wide& w, std::int64_t sample, 
   expand(w, loop.shift, k.shift);
 }
 
-template <Activation kActivation>
+template <Activation kActivation, class T>
 void backward_sums_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], sums[2 * kMaxWidth];
@@ -108,8 +109,8 @@ void backward_sums_chunk(const NormLoop& loop, const Chunk& chunk) {
   double* partial = loop.partial + chunk.task * 2 * w.channels;
   for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
   for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
-    const float* x = read_rows(loop.x, row, count, x_stage);
-    const float* dy = read_rows(loop.dy, row, count, dy_stage);
+    const T* x = read_rows_as<T>(loop.x, row, count, x_stage);
+    const T* dy = read_rows_as<T>(loop.dy, row, count, dy_stage);
     visit_columns<2>(
         w, count,
         [&]<class V>(std::int64_t i, std::int64_t col, V* term) {
@@ -125,7 +126,7 @@ void backward_sums_chunk(const NormLoop& loop, const Chunk& chunk) {
   });
 }
 
-template <Activation kActivation>
+template <Activation kActivation, class T>
 void backward_apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], out[kMaxBlock];
@@ -137,9 +138,9 @@ void backward_apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   expand(w, loop.mean_gx + at, mean_gx);
   expand(w, loop.factor + at, factor);
   for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
-    const float* x = read_rows(loop.x, row, count, x_stage);
-    const float* dy = read_rows(loop.dy, row, count, dy_stage);
-    float* dx = target_rows(loop.y, row, out);
+    const T* x = read_rows_as<T>(loop.x, row, count, x_stage);
+    const T* dy = read_rows_as<T>(loop.dy, row, count, dy_stage);
+    T* dx = target_rows_as<T>(loop.y, row, out);
     visit_columns<0>(
         w, count,
         [&]<class V>(std::int64_t i, std::int64_t col, V*) {
@@ -150,59 +151,67 @@ void backward_apply_chunk(const NormLoop& loop, const Chunk& chunk) {
                    ((g - load<V>(mean_g + col)) - xhat * load<V>(mean_gx + col)) * load<V>(factor + col));
         },
         nullptr);
-    finish_rows(loop.y, row, count, dx);
+    finish_rows_as<T>(loop.y, row, count, dx);
   });
 }
 
-// Calls body.operator()<kActivation>() for the loop's activation.
+// Calls body.operator()<kActivation, T>() for the loop's activation and element type.
 template <class Body>
-inline void with_activation(Activation activation, const Body& body) {
-  if (activation == Activation::kRelu)
-    body.template operator()<Activation::kRelu>();
-  else if (activation == Activation::kLeakyRelu)
-    body.template operator()<Activation::kLeakyRelu>();
-  else
-    body.template operator()<Activation::kNone>();
+inline void with_activation(Activation activation, DType type, const Body& body) {
+  with_type(type, [&]<class T>() {
+    if (activation == Activation::kRelu)
+      body.template operator()<Activation::kRelu, T>();
+    else if (activation == Activation::kLeakyRelu)
+      body.template operator()<Activation::kLeakyRelu, T>();
+    else
+      body.template operator()<Activation::kNone, T>();
+  });
 }
 
 }  // namespace
 
 // partial[sample][chunk] = mean[channels], then sum of squared deviations[channels], of x over the chunk.
 void norm_statistics(const NormLoop& loop) {
-  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
-    const Wide w = wide_of(loop.x.channels);
-    alignas(64) float stage[kMaxBlock];
-    double* partial = loop.partial + chunk.task * 2 * w.channels;
-    for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
-    Moments moments{0, partial, partial + w.channels};
-    for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
-      add_block(w, read_rows(loop.x, row, count, stage), count, moments);
+  with_type(common_type(loop.x, loop.x, loop.x), [&]<class T>() {
+    for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
+      const Wide w = wide_of(loop.x.channels);
+      alignas(64) float stage[kMaxBlock];
+      double* partial = loop.partial + chunk.task * 2 * w.channels;
+      for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
+      Moments moments{0, partial, partial + w.channels};
+      for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
+        add_block(w, read_rows_as<T>(loop.x, row, count, stage), count, moments);
+      });
     });
   });
 }
 
 // y = activation((x - center) * factor + offset).
 void norm_apply(const NormLoop& loop) {
-  with_activation(loop.activation, [&]<Activation kActivation>() {
-    for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) { apply_chunk<kActivation>(loop, chunk); });
-  });
+  with_activation(loop.activation, common_type(loop.x, loop.y, loop.y),
+                  [&]<Activation kActivation, class T>() {
+                    for_chunks(loop.chunks, loop.threads,
+                               [&](const Chunk& chunk) { apply_chunk<kActivation, T>(loop, chunk); });
+                  });
 }
 
 // partial[sample][chunk] = sum of g[channels], then sum of g * xhat[channels], with g = dy * activation'(z),
 // xhat = (x - center) * inv_std, z = xhat * scale + shift.
 void norm_backward_sums(const NormLoop& loop) {
-  with_activation(loop.activation, [&]<Activation kActivation>() {
-    for_chunks(loop.chunks, loop.threads,
-               [&](const Chunk& chunk) { backward_sums_chunk<kActivation>(loop, chunk); });
-  });
+  with_activation(loop.activation, common_type(loop.x, loop.dy, loop.dy),
+                  [&]<Activation kActivation, class T>() {
+                    for_chunks(loop.chunks, loop.threads,
+                               [&](const Chunk& chunk) { backward_sums_chunk<kActivation, T>(loop, chunk); });
+                  });
 }
 
 // y (dx) = (g - mean_g - xhat * mean_gx) * factor, factor = scale * inv_std.
 void norm_backward_apply(const NormLoop& loop) {
-  with_activation(loop.activation, [&]<Activation kActivation>() {
-    for_chunks(loop.chunks, loop.threads,
-               [&](const Chunk& chunk) { backward_apply_chunk<kActivation>(loop, chunk); });
-  });
+  with_activation(
+      loop.activation, common_type(loop.x, loop.dy, loop.y), [&]<Activation kActivation, class T>() {
+        for_chunks(loop.chunks, loop.threads,
+                   [&](const Chunk& chunk) { backward_apply_chunk<kActivation, T>(loop, chunk); });
+      });
 }
 
 }  // namespace tandem::TD_ISA_NAMESPACE

@@ -1,12 +1,11 @@
 // Max and average pooling. Forward walks windows; backward walks input voxels and gathers from the windows
-// that hold them, so each gradient is summed in FP32 in a fixed order and stored once.
+// that hold them, so each gradient is summed in FP32 in a fixed order and stored once. A few vectors of
+// channels at a time stay in registers over a whole window.
 #include "core/backends/cpu/loops/entries.h"
 #include "core/backends/cpu/loops/stage.h"
 
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
-
-constexpr std::int64_t kSlice = 256;  // channels at a time
 
 struct Range {
   std::int64_t begin, end;
@@ -18,11 +17,13 @@ inline Range window(const PoolLoop& g, int axis, std::int64_t o) {
   return {begin > 0 ? begin : 0, end < g.in[axis] ? end : g.in[axis]};
 }
 
-// Windows along `axis` that hold input position `i`.
+// Windows along `axis` that hold input position `i`. 32 bits: the division is most of the work of a narrow
+// voxel.
 inline Range windows_of(const PoolLoop& g, int axis, std::int64_t i) {
-  const std::int64_t at = i + g.padding[axis];
-  const std::int64_t begin = at < g.kernel[axis] ? 0 : (at - g.kernel[axis]) / g.stride[axis] + 1;
-  const std::int64_t end = at / g.stride[axis] + 1;
+  const auto at = static_cast<std::uint32_t>(i + g.padding[axis]);
+  const auto kernel = static_cast<std::uint32_t>(g.kernel[axis]),
+             stride = static_cast<std::uint32_t>(g.stride[axis]);
+  const std::int64_t begin = at < kernel ? 0 : (at - kernel) / stride + 1, end = at / stride + 1;
   return {begin, end < g.out[axis] ? end : g.out[axis]};
 }
 
@@ -32,137 +33,166 @@ inline float divisor(const PoolLoop& g, Range d, Range h, Range w) {
   return static_cast<float>((d.end - d.begin) * (h.end - h.begin) * (w.end - w.begin));
 }
 
-inline const float* slice_of(const Matrix& m, std::int64_t row, std::int64_t first, std::int64_t n,
-                             float* buffer) {
-  const char* from = static_cast<const char*>(m.data) + (row * m.pitch + first) * element_bytes(m.dtype);
-  if (m.dtype == DType::kF32) return reinterpret_cast<const float*>(from);
-  widen(from, m.dtype, buffer, n);
-  return buffer;
+template <class T>
+inline T* row_of(const Matrix& m, std::int64_t row) {
+  return static_cast<T*>(m.data) + row * m.pitch;
+}
+inline std::int32_t* indices_of(const PoolLoop& loop, std::int64_t row) {
+  return static_cast<std::int32_t*>(loop.indices.data) + row * loop.indices.pitch;
 }
 
-inline void store_slice(const Matrix& m, std::int64_t row, std::int64_t first, std::int64_t n,
-                        const float* values) {
-  narrow(values, static_cast<char*>(m.data) + (row * m.pitch + first) * element_bytes(m.dtype), m.dtype, n);
-}
-
-inline std::int32_t* indices_of(const PoolLoop& loop, std::int64_t row, std::int64_t first) {
-  return static_cast<std::int32_t*>(loop.indices.data) + row * loop.indices.pitch + first;
-}
-
-// Takes x where it is greater, or NaN and the best is not: the first of equals stays.
-inline void take_greater(const float* x, std::int32_t position, std::int64_t n, float* best,
-                         std::int32_t* index) {
-  for (std::int64_t c = 0; c < n; ++c) {
-    const bool greater = !(x[c] <= best[c]) & (best[c] == best[c]);
-    best[c] = greater ? x[c] : best[c];
-    index[c] = greater ? position : index[c];
-  }
-}
-
-// Calls body(row, position) for the voxels of window (d, h, w) of sample n: row of x, d*H*W + h*W + w.
+// Runs body.operator()<V, U>(c) over the channels: U values of V from channel c.
 template <class Body>
-inline void for_window(const PoolLoop& g, std::int64_t n, Range d, Range h, Range w, const Body& body) {
-  for (std::int64_t z = d.begin; z < d.end; ++z)
-    for (std::int64_t y = h.begin; y < h.end; ++y)
-      for (std::int64_t x = w.begin; x < w.end; ++x) {
+inline void for_slices(std::int64_t channels, const Body& body) {
+  std::int64_t c = 0;
+  for (; c + 4 * kLanes <= channels; c += 4 * kLanes) body.template operator()<Vec, 4>(c);
+  for (; c + kLanes <= channels; c += kLanes) body.template operator()<Vec, 1>(c);
+  for (; c < channels; ++c) body.template operator()<float, 1>(c);
+}
+
+// A window and where it stands.
+struct Window {
+  std::int64_t sample, row;  // row of y
+  Range d, h, w;
+};
+
+// Calls body(row of x, d*H*W + h*W + w) for the window's voxels.
+template <class Body>
+inline void for_voxels(const PoolLoop& g, const Window& at, const Body& body) {
+  const std::int64_t base = at.sample * g.in[0] * g.in[1] * g.in[2];
+  for (std::int64_t z = at.d.begin; z < at.d.end; ++z)
+    for (std::int64_t y = at.h.begin; y < at.h.end; ++y)
+      for (std::int64_t x = at.w.begin; x < at.w.end; ++x) {
         const std::int64_t position = (z * g.in[1] + y) * g.in[2] + x;
-        body(n * g.in[0] * g.in[1] * g.in[2] + position, static_cast<std::int32_t>(position));
+        body(base + position, static_cast<std::int32_t>(position));
       }
 }
 
-void max_window(const PoolLoop& loop, std::int64_t n, std::int64_t row, Range d, Range h, Range w) {
-  alignas(64) float stage[kSlice], best[kSlice];
-  alignas(64) std::int32_t index[kSlice];
-  for (std::int64_t first = 0; first < loop.channels; first += kSlice) {
-    const std::int64_t count = loop.channels - first < kSlice ? loop.channels - first : kSlice;
-    bool started = false;
-    for_window(loop, n, d, h, w, [&](std::int64_t from, std::int32_t position) {
-      const float* x = slice_of(loop.x, from, first, count, stage);
-      if (started) return take_greater(x, position, count, best, index);
-      started = true;
-      for (std::int64_t c = 0; c < count; ++c) {
-        best[c] = x[c];
-        index[c] = position;
+// The greatest value and its first position; NaN is greater than any number.
+template <class T>
+void max_window(const PoolLoop& loop, const Window& at) {
+  for_slices(loop.channels, [&]<class V, int U>(std::int64_t c) {
+    using I = typename IntegerOf<V>::Type;
+    constexpr int kStep = sizeof(V) / sizeof(float);
+    const std::int64_t first = (at.d.begin * loop.in[1] + at.h.begin) * loop.in[2] + at.w.begin;
+    const T* start = row_of<T>(loop.x, at.sample * loop.in[0] * loop.in[1] * loop.in[2] + first) + c;
+    V best[U];
+    I index[U];
+    for (int u = 0; u < U; ++u) {
+      best[u] = load<V>(start + u * kStep);
+      index[u] = I{} + static_cast<std::int32_t>(first);
+    }
+    for_voxels(loop, at, [&](std::int64_t row, std::int32_t position) {
+      const T* x = row_of<T>(loop.x, row) + c;
+      for (int u = 0; u < U; ++u) {
+        const V value = load<V>(x + u * kStep);
+        const auto stays = value <= best[u], is_number = best[u] == best[u];
+        index[u] = is_number ? (stays ? index[u] : I{} + position) : index[u];
+        best[u] = is_number ? (stays ? best[u] : value) : best[u];
       }
     });
-    store_slice(loop.y, row, first, count, best);
-    std::int32_t* indices = indices_of(loop, row, first);
-    for (std::int64_t c = 0; c < count; ++c) indices[c] = index[c];
-  }
-}
-
-void average_window(const PoolLoop& loop, std::int64_t n, std::int64_t row, Range d, Range h, Range w) {
-  alignas(64) float stage[kSlice], sum[kSlice];
-  const float by = divisor(loop, d, h, w);
-  for (std::int64_t first = 0; first < loop.channels; first += kSlice) {
-    const std::int64_t count = loop.channels - first < kSlice ? loop.channels - first : kSlice;
-    for (std::int64_t c = 0; c < count; ++c) sum[c] = 0;
-    for_window(loop, n, d, h, w, [&](std::int64_t from, std::int32_t) {
-      const float* x = slice_of(loop.x, from, first, count, stage);
-      for (std::int64_t c = 0; c < count; ++c) sum[c] += x[c];
-    });
-    for (std::int64_t c = 0; c < count; ++c) sum[c] /= by;
-    store_slice(loop.y, row, first, count, sum);
-  }
-}
-
-// Calls body(row of y, its three windows) for the windows that hold voxel (z, y, x).
-template <class Body>
-inline void for_windows_of(const PoolLoop& g, std::int64_t n, const std::int64_t (&at)[3], const Body& body) {
-  const Range d = windows_of(g, 0, at[0]), h = windows_of(g, 1, at[1]), w = windows_of(g, 2, at[2]);
-  for (std::int64_t z = d.begin; z < d.end; ++z)
-    for (std::int64_t y = h.begin; y < h.end; ++y)
-      for (std::int64_t x = w.begin; x < w.end; ++x)
-        body(((n * g.out[0] + z) * g.out[1] + y) * g.out[2] + x, z, y, x);
-}
-
-void gather_voxel(const PoolLoop& loop, std::int64_t n, const std::int64_t (&at)[3]) {
-  alignas(64) float stage[kSlice], sum[kSlice];
-  const std::int64_t position = (at[0] * loop.in[1] + at[1]) * loop.in[2] + at[2];
-  const std::int64_t row = n * loop.in[0] * loop.in[1] * loop.in[2] + position;
-  const std::int32_t self = static_cast<std::int32_t>(position);
-  for (std::int64_t first = 0; first < loop.channels; first += kSlice) {
-    const std::int64_t count = loop.channels - first < kSlice ? loop.channels - first : kSlice;
-    for (std::int64_t c = 0; c < count; ++c) sum[c] = 0;
-    for_windows_of(loop, n, at, [&](std::int64_t from, std::int64_t z, std::int64_t y, std::int64_t x) {
-      const float* dy = slice_of(loop.y, from, first, count, stage);
-      if (loop.max) {
-        const std::int32_t* index = indices_of(loop, from, first);
-        for (std::int64_t c = 0; c < count; ++c) sum[c] += index[c] == self ? dy[c] : 0.0f;
-      } else {
-        const float by = divisor(loop, window(loop, 0, z), window(loop, 1, y), window(loop, 2, x));
-        for (std::int64_t c = 0; c < count; ++c) sum[c] += dy[c] / by;
-      }
-    });
-    store_slice(loop.x, row, first, count, sum);
-  }
-}
-
-}  // namespace
-
-// A task is one line of windows along w.
-void pool_forward(const PoolLoop& loop) {
-  parallel_tasks(loop.batch * loop.out[0] * loop.out[1], loop.threads, [&](std::int64_t line, int) {
-    const std::int64_t y = line % loop.out[1], z = line / loop.out[1] % loop.out[0];
-    const std::int64_t n = line / loop.out[1] / loop.out[0];
-    const Range d = window(loop, 0, z), h = window(loop, 1, y);
-    for (std::int64_t x = 0; x < loop.out[2]; ++x) {
-      const Range w = window(loop, 2, x);
-      const std::int64_t row = line * loop.out[2] + x;
-      if (loop.max)
-        max_window(loop, n, row, d, h, w);
-      else
-        average_window(loop, n, row, d, h, w);
+    for (int u = 0; u < U; ++u) {
+      store<V>(row_of<T>(loop.y, at.row) + c + u * kStep, best[u]);
+      __builtin_memcpy(indices_of(loop, at.row) + c + u * kStep, &index[u], sizeof(I));
     }
   });
 }
 
-// A task is one line of input voxels along w. loop.x is dx, loop.y dy.
+template <class T>
+void average_window(const PoolLoop& loop, const Window& at) {
+  const float by = divisor(loop, at.d, at.h, at.w);
+  for_slices(loop.channels, [&]<class V, int U>(std::int64_t c) {
+    constexpr int kStep = sizeof(V) / sizeof(float);
+    V sum[U] = {};
+    for_voxels(loop, at, [&](std::int64_t row, std::int32_t) {
+      const T* x = row_of<T>(loop.x, row) + c;
+      for (int u = 0; u < U; ++u) sum[u] += load<V>(x + u * kStep);
+    });
+    for (int u = 0; u < U; ++u) store<V>(row_of<T>(loop.y, at.row) + c + u * kStep, sum[u] / by);
+  });
+}
+
+// Calls body(row of y, z, y, x) for the windows of the three ranges.
+template <class Body>
+inline void for_windows(const PoolLoop& g, const Window& at, const Body& body) {
+  for (std::int64_t z = at.d.begin; z < at.d.end; ++z)
+    for (std::int64_t y = at.h.begin; y < at.h.end; ++y)
+      for (std::int64_t x = at.w.begin; x < at.w.end; ++x)
+        body(((at.sample * g.out[0] + z) * g.out[1] + y) * g.out[2] + x, z, y, x);
+}
+
+// `at` holds the windows of one input voxel, at.row is its row, `self` its position.
+template <class T>
+void max_gradient(const PoolLoop& loop, const Window& at, std::int32_t self) {
+  for_slices(loop.channels, [&]<class V, int U>(std::int64_t c) {
+    using I = typename IntegerOf<V>::Type;
+    constexpr int kStep = sizeof(V) / sizeof(float);
+    V sum[U] = {};
+    for_windows(loop, at, [&](std::int64_t row, std::int64_t, std::int64_t, std::int64_t) {
+      const T* dy = row_of<T>(loop.y, row) + c;
+      for (int u = 0; u < U; ++u) {
+        I index;
+        __builtin_memcpy(&index, indices_of(loop, row) + c + u * kStep, sizeof(I));
+        sum[u] += index == self ? load<V>(dy + u * kStep) : V{};
+      }
+    });
+    for (int u = 0; u < U; ++u) store<V>(row_of<T>(loop.x, at.row) + c + u * kStep, sum[u]);
+  });
+}
+
+template <class T>
+void average_gradient(const PoolLoop& loop, const Window& at) {
+  for_slices(loop.channels, [&]<class V, int U>(std::int64_t c) {
+    constexpr int kStep = sizeof(V) / sizeof(float);
+    V sum[U] = {};
+    for_windows(loop, at, [&](std::int64_t row, std::int64_t z, std::int64_t y, std::int64_t x) {
+      const float by = divisor(loop, window(loop, 0, z), window(loop, 1, y), window(loop, 2, x));
+      const T* dy = row_of<T>(loop.y, row) + c;
+      for (int u = 0; u < U; ++u) sum[u] += load<V>(dy + u * kStep) / by;
+    });
+    for (int u = 0; u < U; ++u) store<V>(row_of<T>(loop.x, at.row) + c + u * kStep, sum[u]);
+  });
+}
+
+}  // namespace
+
+// A task is one line of windows along w. x and y have one dtype.
+void pool_forward(const PoolLoop& loop) {
+  with_type(loop.x.dtype, [&]<class T>() {
+    parallel_tasks(loop.batch * loop.out[0] * loop.out[1], loop.threads, [&](std::int64_t line, int) {
+      const std::int64_t y = line % loop.out[1], z = line / loop.out[1] % loop.out[0];
+      Window at{
+          line / loop.out[1] / loop.out[0], line * loop.out[2], window(loop, 0, z), window(loop, 1, y), {}};
+      for (std::int64_t x = 0; x < loop.out[2]; ++x, ++at.row) {
+        at.w = window(loop, 2, x);
+        if (loop.max)
+          max_window<T>(loop, at);
+        else
+          average_window<T>(loop, at);
+      }
+    });
+  });
+}
+
+// A task is one line of input voxels along w. loop.x is dx, loop.y dy, of one dtype.
 void pool_backward(const PoolLoop& loop) {
-  parallel_tasks(loop.batch * loop.in[0] * loop.in[1], loop.threads, [&](std::int64_t line, int) {
-    const std::int64_t y = line % loop.in[1], z = line / loop.in[1] % loop.in[0];
-    const std::int64_t n = line / loop.in[1] / loop.in[0];
-    for (std::int64_t x = 0; x < loop.in[2]; ++x) gather_voxel(loop, n, {z, y, x});
+  with_type(loop.x.dtype, [&]<class T>() {
+    parallel_tasks(loop.batch * loop.in[0] * loop.in[1], loop.threads, [&](std::int64_t line, int) {
+      const std::int64_t y = line % loop.in[1], z = line / loop.in[1] % loop.in[0];
+      Window at{line / loop.in[1] / loop.in[0],
+                line * loop.in[2],
+                windows_of(loop, 0, z),
+                windows_of(loop, 1, y),
+                {}};
+      const std::int64_t first = (z * loop.in[1] + y) * loop.in[2];
+      for (std::int64_t x = 0; x < loop.in[2]; ++x, ++at.row) {
+        at.w = windows_of(loop, 2, x);
+        if (loop.max)
+          max_gradient<T>(loop, at, static_cast<std::int32_t>(first + x));
+        else
+          average_gradient<T>(loop, at);
+      }
+    });
   });
 }
 

@@ -5,18 +5,19 @@
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
 
+template <class T>
 void reduce_chunk(const ReduceLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
   alignas(64) float x_stage[kMaxBlock], y_stage[kMaxBlock], sums[kMaxWidth];
   double* partial = loop.partial + chunk.task * w.channels;
   for (std::int64_t c = 0; c < w.channels; ++c) partial[c] = 0;
   for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
-    const float* x = read_rows(loop.x, row, count, x_stage);
+    const T* x = read_rows_as<T>(loop.x, row, count, x_stage);
     if (loop.y.data == nullptr) {
       visit_columns<1>(
           w, count, [&]<class V>(std::int64_t i, std::int64_t, V* term) { term[0] = load<V>(x + i); }, sums);
     } else {
-      const float* y = read_rows(loop.y, row, count, y_stage);
+      const T* y = read_rows_as<T>(loop.y, row, count, y_stage);
       visit_columns<1>(
           w, count,
           [&]<class V>(std::int64_t i, std::int64_t, V* term) { term[0] = load<V>(x + i) * load<V>(y + i); },
@@ -68,7 +69,10 @@ CheckSum check_range(const float* g, std::int64_t n, float inverse) {
 }  // namespace
 
 void reduce_rows(const ReduceLoop& loop) {
-  for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) { reduce_chunk(loop, chunk); });
+  const Matrix& other = loop.y.data == nullptr ? loop.x : loop.y;
+  with_type(common_type(loop.x, other, other), [&]<class T>() {
+    for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) { reduce_chunk<T>(loop, chunk); });
+  });
 }
 
 void gradient_check(const CheckLoop& loop) {

@@ -85,5 +85,43 @@ inline void finish_rows(const Matrix& m, std::int64_t row, std::int64_t count, c
     narrow(values + r * m.channels, row_pointer(m, row + r), m.dtype, m.channels);
 }
 
+// The element type of loops over all of these: their own 16-bit type where they share it and lie densely, so
+// that values are converted in registers; else float, by way of read_rows and finish_rows.
+inline DType common_type(const Matrix& a, const Matrix& b, const Matrix& c) {
+  const bool alike = a.dtype == b.dtype && a.dtype == c.dtype;
+  return alike && is_dense(a) && is_dense(b) && is_dense(c) ? a.dtype : DType::kF32;
+}
+
+// Calls body.operator()<T>() for the element type.
+template <class Body>
+inline void with_type(DType dtype, const Body& body) {
+  if (dtype == DType::kF16)
+    body.template operator()<Half>();
+  else if (dtype == DType::kBF16)
+    body.template operator()<BFloat16>();
+  else
+    body.template operator()<float>();
+}
+
+// read_rows, target_rows and finish_rows for T of common_type; `buffer` is for T = float alone.
+template <class T>
+inline const T* read_rows_as(const Matrix& m, std::int64_t row, std::int64_t count, float* buffer) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return read_rows(m, row, count, buffer);
+  else
+    return static_cast<const T*>(row_pointer(m, row));
+}
+template <class T>
+inline T* target_rows_as(const Matrix& m, std::int64_t row, float* buffer) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return target_rows(m, row, buffer);
+  else
+    return static_cast<T*>(row_pointer(m, row));
+}
+template <class T>
+inline void finish_rows_as(const Matrix& m, std::int64_t row, std::int64_t count, const T* values) {
+  if constexpr (sizeof(T) == sizeof(float)) finish_rows(m, row, count, values);
+}
+
 }  // namespace
 }  // namespace tandem::TD_ISA_NAMESPACE
