@@ -20,7 +20,7 @@ struct Draw {
 
 struct Sample {
   Tensor image;  // F32 [1, C, D, H, W]; stored D, H, W, C
-  Tensor label;  // I32 [1, D, H, W]; stored D, H, W: one entry per row of the logits
+  Tensor label;  // I32 [1, 1, D, H, W]: one entry per row of the logits
   std::string id;
   Index3 origin{};  // of the patch in its case; negative where it is padded
 };

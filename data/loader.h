@@ -24,7 +24,7 @@ struct LoaderOptions {
 
 struct Batch {
   Tensor image;  // F32 [N, C, D, H, W]
-  Tensor label;  // I32 [N, D, H, W], stored in this order
+  Tensor label;  // I32 [N, 1, D, H, W]
   std::vector<std::string> ids;
   std::vector<Index3> origins;
   std::int64_t number = 0;  // 0, 1, 2, ... of the run

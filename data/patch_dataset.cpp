@@ -42,7 +42,7 @@ Sample PatchDataset::get(std::int64_t index, const Draw& draw) const {
   const Index3& size = patch_.size;
   Sample sample{
       Tensor({1, channels(), size[0], size[1], size[2]}, DType::kF32, kCpuDevice, MemoryCategory::kData),
-      Tensor({1, size[0], size[1], size[2]}, DType::kI32, kCpuDevice, MemoryCategory::kData),
+      Tensor({1, 1, size[0], size[1], size[2]}, DType::kI32, kCpuDevice, MemoryCategory::kData),
       source.info().id, draw_origin(source, patch_, forced, stream)};
   const PatchView patch{size,
                         channels(),

@@ -72,7 +72,7 @@ class Backend {
   // Over channels, in FP32 with the maximum subtracted. Overwrites. backward: dx = y * (dy - sum_c dy y).
   virtual void softmax_forward(const Tensor& x, const Tensor& y) = 0;
   virtual void softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) = 0;
-  // Cross entropy and soft Dice of logits [N,C,spatial] (or [N,C]) and labels I32 [N,spatial] (or [N]) in one
+  // Cross entropy and soft Dice of logits [N,C,spatial] (or [N,C]) and labels I32, one per row in one
   // pass: see SegmentationLossArgs. sums: F64 [N, 3*C + 2], written, saved for backward; loss: one F32 (F64)
   // element. A label outside 0..C-1 other than the ignored one makes the loss NaN and is never used as an
   // index.

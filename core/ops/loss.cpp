@@ -14,11 +14,16 @@ void require_logits(std::string_view op, const Var& logits) {
          to_string(logits.shape()));
 }
 
+// One label per row of the logits. Without the channel axis only where channels-last order is row-major too.
+bool is_label_shape(const Shape& labels, const Shape& logits) {
+  if (labels == logits.with(1, 1)) return true;
+  if (logits.rank() == 2) return labels == Shape{logits[0]};
+  return logits.rank() == 3 && labels == Shape{logits[0], logits[2]};
+}
+
 void require_labels(std::string_view op, const Var& logits, const Var& labels) {
-  std::vector<std::int64_t> sizes(logits.shape().sizes().begin(), logits.shape().sizes().end());
-  sizes.erase(sizes.begin() + 1);
-  const Shape expected(sizes);
-  if (labels.dtype() != DType::kI32 || labels.shape() != expected)
+  const Shape expected = logits.shape().with(1, 1);
+  if (labels.dtype() != DType::kI32 || !is_label_shape(labels.shape(), logits.shape()))
     fail(ErrorKind::kShape, "[{}] labels: got {}, expected I32 {} for logits {}", op,
          to_string(labels.value()), to_string(expected), to_string(logits.shape()));
   if (logits.shape().numel() == 0)

@@ -19,7 +19,7 @@ struct CrossEntropyOptions {
 };
 
 // Mean of -log softmax(logits)[label] over the voxels with a valid label; 0 without any.
-// logits [N,C,spatial] or [N,C], labels I32 [N,spatial] or [N].
+// logits [N,C,spatial] or [N,C], labels I32 [N,1,spatial]; [N] and [N,L] will do for [N,C] and [N,C,L].
 Var cross_entropy(const Var& logits, const Var& labels, const CrossEntropyOptions& options = {});
 
 struct DiceOptions {

@@ -205,7 +205,7 @@ TEST(PatchDataset, TinyVolumesArePadded) {
   EXPECT_EQ(sample.id, "tiny");
   EXPECT_EQ(sample.origin, (Index3{-1, 0, -1}));
   EXPECT_EQ(sample.image.shape(), (Shape{1, 1, 4, 3, 4}));
-  EXPECT_EQ(sample.label.shape(), (Shape{1, 4, 3, 4}));
+  EXPECT_EQ(sample.label.shape(), (Shape{1, 1, 4, 3, 4}));
   const std::vector<float> image(sample.image.data<float>(), sample.image.data<float>() + 48);
   const std::vector<std::int32_t> label(sample.label.data<std::int32_t>(),
                                         sample.label.data<std::int32_t>() + 48);

@@ -142,7 +142,7 @@ TEST(Layers, AnFp32LayerWorksBetween16BitOnes) {
   ParamStore store(net.parameters(), context, {DType::kF16, {"b"}});
   const ParamStore fp32(plain.parameters(), context, {DType::kF32});
   const Tensor image = Tensor::from_values(Shape{1, 1, 6, 6}, tests::filled(36, 1, 1), DType::kF32);
-  const Tensor labels = Tensor::zeros(Shape{1, 6, 6}, DType::kI32);
+  const Tensor labels = Tensor::zeros(Shape{1, 1, 6, 6}, DType::kI32);
   std::vector<std::vector<double>> gradients;
   for (ThreeConvs* model : {&net, &plain}) {
     Tape tape(context);

@@ -149,9 +149,7 @@ Tensor labels_for(const Shape& logits, std::int64_t classes, const Device& devic
   const std::int64_t batch = logits[0], voxels = logits.rank() > 2 ? logits.spatial_numel() : 1;
   std::vector<double> labels = filled(batch * voxels, 501, 1.0);
   for (double& v : labels) v = std::floor((v + 1) / 2 * static_cast<double>(classes));
-  std::vector<std::int64_t> sizes{batch};
-  for (int axis = 2; axis < logits.rank(); ++axis) sizes.push_back(logits[axis]);
-  return Tensor::from_values(Shape{batch, voxels}, labels, DType::kI32, device).with_shape(Shape(sizes));
+  return Tensor::from_values(Shape{batch, voxels}, labels, DType::kI32, device).with_shape(logits.with(1, 1));
 }
 
 void compare_with_pytorch(Module& module, const std::string& file, std::int64_t classes,

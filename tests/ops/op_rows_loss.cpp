@@ -13,14 +13,13 @@ using LossFunction = std::function<Var(const Var& logits, const Var& labels)>;
 // Labels 0, 1, 2, ... modulo the classes; of every fifth voxel the ignored one, if wanted.
 Var labels_for(const Var& logits, bool ignore) {
   const Shape& shape = logits.shape();
-  std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
-  sizes.erase(sizes.begin() + 1);
-  Values values(static_cast<std::size_t>(Shape(sizes).numel()));
+  const Shape sizes = shape.with(1, 1);
+  Values values(static_cast<std::size_t>(sizes.numel()));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = ignore && i % 5 == 4 ? kIgnored
                                      : static_cast<double>((i * 7 + 1) % static_cast<std::size_t>(shape[1]));
   const Device device = logits.value().device();
-  return logits.tape().constant(Tensor::from_values(Shape(sizes), values, DType::kI32, device));
+  return logits.tape().constant(Tensor::from_values(sizes, values, DType::kI32, device));
 }
 
 OpRow loss_row(const std::string& op, const std::string& variant, const Shape& shape,

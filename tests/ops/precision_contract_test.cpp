@@ -205,7 +205,7 @@ TEST_P(PrecisionContract, DiceOf512Squared) {
   EXPECT_TRUE(std::isinf(rounded(512.0 * 512.0, DType::kF16)));
   Values logits(2 * 512 * 512, -60);
   std::fill(logits.begin() + 512 * 512, logits.end(), 60.0);
-  const Var loss = soft_dice(values({1, 2, 512, 512}, logits), labels({1, 512, 512}, 1));
+  const Var loss = soft_dice(values({1, 2, 512, 512}, logits), labels({1, 1, 512, 512}, 1));
   EXPECT_EQ(loss.dtype(), DType::kF32);
   EXPECT_EQ(loss.value().to_values()[0], -1);
 }
@@ -239,7 +239,7 @@ TEST_P(PrecisionContract, CrossEntropyMeanGradient) {
   const double p = 1 / (1 + std::exp(-rounded(gap, dtype())));
   EXPECT_EQ(rounded((1 - p) / kVoxels, DType::kF16), 0);
   const Var x = values(shape, logits);
-  tape_.backward(cross_entropy(x, labels({1, kSide, kSide, kSide}, 0)), 65536);
+  tape_.backward(cross_entropy(x, labels({1, 1, kSide, kSide, kSide}, 0)), 65536);
   const Values dx = x.grad().to_values();
   const double expected = (p - 1) * 65536 / kVoxels;
   const double step = dtype() == DType::kF16 ? 1e-3 : 8e-3;
