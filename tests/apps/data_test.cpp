@@ -1,0 +1,84 @@
+// `tandem data synth` and `data convert` as a user runs them: words, output, exit codes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DataCommands : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) /
+              (std::string("tandem data ") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Exit code of `tandem data WORDS` in the test's folder; what it printed is in output_.
+  int run(const std::string& words) {
+    const std::string command =
+        joined({"cd '", folder_.string(), "' && '", TANDEM_PROGRAM, "' data ", words, " > .out 2>&1"});
+    const int status = std::system(command.c_str());
+    std::ifstream stream(folder_ / ".out");
+    output_.assign(std::istreambuf_iterator<char>(stream), {});
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  static std::string joined(std::initializer_list<std::string> parts) {
+    std::string text;
+    for (const std::string& part : parts) text.append(part);
+    return text;
+  }
+  bool printed(const std::string& text) const { return output_.find(text) != std::string::npos; }
+
+  fs::path folder_;
+  std::string output_;
+};
+
+TEST_F(DataCommands, SynthThenConvertARegionInAnyOrderOfWords) {
+  ASSERT_EQ(run("synth 'ct 1.nii.gz' --label seg.nii.gz --size 16"), 0) << output_;
+  EXPECT_TRUE(printed("phantom 1 of [16, 16, 16] voxels")) << output_;
+  ASSERT_EQ(run("convert 'ct 1.nii.gz' --label seg.nii.gz --region x=0:6 --flip x --output left.h5"), 0)
+      << output_;
+  EXPECT_TRUE(printed("left.h5: case ct 1_x0-6_flipx, [16, 16, 6] voxels")) << output_;
+  EXPECT_TRUE(printed("LAS")) << output_;
+  ASSERT_EQ(run("convert --region x=0:6 --region z=2:9 'ct 1.nii.gz' --case-id half --output a.h5"), 0)
+      << output_;
+  EXPECT_TRUE(printed("a.h5: case half, [7, 16, 6] voxels")) << output_;
+  ASSERT_EQ(run("synth p.h5 --size 16 --seed 3"), 0) << output_;
+  EXPECT_TRUE(fs::exists(folder_ / "p.h5"));
+}
+
+TEST_F(DataCommands, MistakesCostOneLineAndTheirExitCode) {
+  ASSERT_EQ(run("synth ct.nii --label seg.nii --size 8"), 0) << output_;
+  const struct {
+    const char* words;
+    int code;
+    const char* text;
+  } cases[] = {
+      {"convert ct.nii", 2, "--output: got nothing"},
+      {"convert none.nii --output a.h5", 3, "none.nii: got no such file"},
+      {"convert ct.nii --region x=0:9 --output a.h5", 2, "got 0:9, expected a non-empty range within 0:8"},
+      {"convert ct.nii --region x=0-9 --output a.h5", 2, "expected AXIS=BEGIN:END"},
+      {"convert ct.nii --flip w --output a.h5", 2, "got 'w', expected x, y or z"},
+      {"convert ct.nii --output ct.nii", 2, "Choose another name, or pass --overwrite"},
+      {"synth ct.nii --label seg.nii --size 8", 2, "Choose another name, or pass --overwrite"},
+      {"synth a.h5 --size 2", 2, "expected 8..2048"},
+  };
+  for (const auto& [words, code, text] : cases) {
+    EXPECT_EQ(run(words), code) << words << ": " << output_;
+    EXPECT_TRUE(printed(text)) << words << ": " << output_;
+    EXPECT_FALSE(fs::exists(folder_ / "a.h5")) << words;
+  }
+}
+
+}  // namespace
+}  // namespace tandem
