@@ -9,6 +9,9 @@
 namespace tandem {
 namespace {
 
+constexpr std::size_t kMaxJsonBytes = 1 << 20;
+constexpr int kMaxJsonDepth = 64;
+
 const char* nonfinite_name(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
 }  // namespace
@@ -66,8 +69,14 @@ JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>&
 }
 
 std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text) {
-  const nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (!json.is_object()) return std::nullopt;
+  if (text.size() > kMaxJsonBytes) return std::nullopt;
+  bool too_deep = false;
+  const auto watch = [&too_deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    too_deep = too_deep || depth > kMaxJsonDepth;
+    return !too_deep;
+  };
+  const nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), watch, false);
+  if (too_deep || !json.is_object()) return std::nullopt;
   std::map<std::string, std::string> members;
   for (const auto& [key, value] : json.items())
     members[key] = value.is_string() ? value.get<std::string>() : value.dump();

@@ -1,5 +1,5 @@
 // JSON as a run writes it: one object built key by key with the shortest numbers that read back exactly, and
-// a strict reader of one object. The only place that includes nlohmann-json is json.cpp.
+// a strict reader of one object. In train/, only json.cpp includes nlohmann-json.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class JsonObject {
 std::string json_quoted(std::string_view text);
 
 // The members of one JSON object: texts as they are, everything else as JSON. Nothing unless `text` is
-// exactly one object.
+// exactly one object, of at most 1 MiB and 64 levels.
 std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text);
 
 }  // namespace tandem

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxLineBytes = 1 << 20;
-
 [[noreturn]] void fail_io(const fs::path& path, std::string_view what) {
   fail(ErrorKind::kResource, "[metrics] {}: {} failed: {}", path.string(), what, std::strerror(errno));
 }
@@ -101,7 +99,7 @@ MetricsTruncation truncate_metrics(const fs::path& path, std::int64_t step) {
   if (!stream) fail_io(path, "open");
   std::uintmax_t end = 0;
   for (std::string line; std::getline(stream, line) && !stream.eof();) {  // eof: the last line has no newline
-    const auto line_step = line.size() > kMaxLineBytes ? std::nullopt : step_of_line(line);
+    const auto line_step = step_of_line(line);
     if (!line_step || *line_step > step) break;
     end += line.size() + 1;
     ++result.kept_lines;

@@ -42,6 +42,7 @@ struct AllocatorTable {
 };
 
 AllocatorTable& allocator_table() {
+  host_memory();  // made before the table, so destroyed after it: the allocators give their cache back to it
   static AllocatorTable table;
   return table;
 }

@@ -95,6 +95,13 @@ TEST(Json, OnlyOneWholeObjectIsAccepted) {
   for (const char* text : {"", "{", "[1]", "1", "{} {}", "{\"a\": 1,}", "{\"a\": NaN}", "{\"a\"", "{'a': 1}"})
     EXPECT_FALSE(parse_json_object(text).has_value()) << text;
   EXPECT_TRUE(parse_json_object("{}").has_value());
+  const auto nested = [](std::size_t depth) {
+    return "{\"a\": " + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  EXPECT_TRUE(parse_json_object(nested(60)).has_value());
+  EXPECT_FALSE(parse_json_object(nested(70)).has_value());
+  EXPECT_FALSE(
+      parse_json_object(nested(200000)).has_value());  // would exhaust the stack of a recursive reader
 }
 
 std::string line(int step, const char* kind = "step") {
