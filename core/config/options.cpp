@@ -145,12 +145,13 @@ void collect_keys(const Fields& fields, const std::string& path, std::vector<std
   }
 }
 
-// '|' would end a table cell.
+// '|' would end a table cell, '<' before a word would start HTML.
 std::string cell(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char next = i + 1 < text.size() ? text[i + 1] : ' ';
+    if (text[i] == '|' || (text[i] == '<' && next >= 'a' && next <= 'z')) out += '\\';
+    out += text[i];
   }
   return out;
 }

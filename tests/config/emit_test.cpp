@@ -142,7 +142,7 @@ TEST(Emit, TableForTheDocs) {
         "| `optimizer.lr` | number | > 0 and <= 10 | `0.01` |  | Learning rate |\n",
         "| `optimizer.beta1` | number | >= 0 and < 1 | `0.9` |  | First moment (only with name: adam, adamw) "
         "|\n",
-        "| `ema` | map or null |  | `null` |  | Average \\| of weights |\n",
+        "| `ema` | map or null |  | `null` |  | Average \\| of \\<weights> |\n",
         "| `ema.decay` | number | >= 0 and <= 1 | `0.999` |  | Decay |\n",
         "| `data.normalize` | list of maps |  | `[]` |  | Per channel |\n",
         "| `data.normalize[].clip` | list of numbers or null |  | `null` |  | Low and high |\n",

@@ -148,7 +148,7 @@ inline Fields fields(Job& o) {
       .group("data", o.data, "Data")
       .group("model", o.model, "Network")
       .group("optimizer", o.optimizer, "Optimizer")
-      .group("ema", o.ema, "Average | of weights")
+      .group("ema", o.ema, "Average | of <weights>")
       .integers("patch", o.patch, {.min = 1}, "Patch size", "voxels")
       .group("train", o.train, "Loop");
 }
