@@ -177,8 +177,8 @@ TEST_P(LoopsLoss, LossAndGradientMatchTheReference) {
   for (const SegmentationLossArgs& args : loss_arguments())
     for (const DType dtype : kDTypes)
       for (const Layout layout : {Layout::kPacked, Layout::kPitched})
-        for (const std::int64_t rows : {1, 3, 17, 1000})
-          for (const std::int64_t classes : {2, 3, 5, 16, 33})
+        for (const std::int64_t rows : {1, 3, 17, 300})
+          for (const std::int64_t classes : {2, 3, 5, 17})
             check_loss(loops(), {Shape{2, classes, rows}, dtype, layout, args});
   check_loss(loops(),
              {Shape{5, 1500}, DType::kF16, Layout::kPacked, {.dice_weight = 0, .label_smoothing = 0.2}});

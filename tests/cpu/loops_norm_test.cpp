@@ -64,7 +64,7 @@ TEST_P(LoopsNorm, EveryDtypeActivationAndOddSize) {
   for (const DType dtype : kDTypes)
     for (const Activation activation : kActivations)
       for (const std::int64_t rows : {3, 17, 300})
-        for (const std::int64_t channels : {1, 3, 5, 16, 17, 33, 63})
+        for (const std::int64_t channels : {1, 3, 5, 16, 17, 33})
           for (const Layout layout : {Layout::kPacked, Layout::kPitched})
             check_norm(loops(),
                        {Shape{2, channels, rows}, dtype, layout, 0.3, 1.5, {.activation = activation}}, 4e-6);
@@ -72,7 +72,7 @@ TEST_P(LoopsNorm, EveryDtypeActivationAndOddSize) {
 
 TEST_P(LoopsNorm, WideAndLong) {
   for (const Shape& shape :
-       {Shape{1, 320, 4, 4, 4}, Shape{1, 1030, 3, 5, 7}, Shape{1, 100, 30, 41}, Shape{2, 2, 70000}})
+       {Shape{1, 320, 4, 4, 4}, Shape{1, 1030, 2, 3, 5}, Shape{1, 100, 30, 41}, Shape{2, 2, 40000}})
     for (const DType dtype : {DType::kF32, DType::kF16})
       check_norm(loops(), {shape, dtype, Layout::kPacked, 0.3, 1.5, {.activation = Activation::kLeakyRelu}},
                  4e-6);

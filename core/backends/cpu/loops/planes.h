@@ -46,7 +46,7 @@ inline void write_planes(const SoftmaxLoop& loop, const Matrix& m, const PlaneBl
   finish_rows(m, block.row, count, rows);
 }
 
-// highest[r] = maximum over the planes; NaN where a logit is NaN.
+// highest[r] = maximum over the planes. A NaN may be passed over: its own exponential brings it into the sum.
 inline void plane_maximum(const SoftmaxLoop& loop, const float* planes, std::int64_t n, float* highest) {
   for (std::int64_t r = 0; r < n; ++r) highest[r] = planes[r];
   for (std::int64_t c = 1; c < loop.x.channels; ++c) {

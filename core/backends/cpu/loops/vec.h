@@ -92,12 +92,23 @@ inline auto bfloat16_bits(V x) {
   return as_signed(f & 0x7fffffffu) > 0x7f800000 ? nan : rounded;
 }
 
-// kLanes 16-bit values to 32 bits and back.
+// kLanes 16-bit values to 32 bits and back. By intrinsics: g++ 12 splits the plain conversions in halves.
 inline UnsignedVec widened_bits(const void* p) {
+#if defined(__AVX512F__)
+  const __m256i bits = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  return __builtin_bit_cast(UnsignedVec, _mm512_maskz_cvtepu16_epi32(kAllLanes, bits));
+#elif defined(__AVX2__)
+  const __m128i bits = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return __builtin_bit_cast(UnsignedVec, _mm256_cvtepu16_epi32(bits));
+#else
   return __builtin_convertvector(*static_cast<const LooseShortVec*>(p), UnsignedVec);
+#endif
 }
 inline void store_low_bits(void* p, UnsignedVec v) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(static_cast<__m256i*>(p),
+                      _mm512_maskz_cvtepi32_epi16(kAllLanes, __builtin_bit_cast(__m512i, v)));
+#elif defined(__AVX2__)
   const __m256i wide = __builtin_bit_cast(__m256i, v);
   _mm_storeu_si128(static_cast<__m128i*>(p),
                    _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1)));
