@@ -150,6 +150,7 @@ void Tape::backward(const Var& loss, double seed) {
         fmt::format("[backward] the loss has a 16-bit dtype: got {}, expected F32", name(loss.dtype())),
         "Compute the loss in F32: a loss scale of 65536 is not a 16-bit number.");
   check_internal(loss.requires_grad(), "backward of a loss that depends on no variable");
+  check_internal(loss.state_->is_leaf || !nodes_.empty(), "a second backward pass on one tape");
   const std::array<double, 1> seed_value{seed};
   loss.accumulate(Tensor::from_values(loss.shape(), seed_value, loss.dtype(), context_.device));
   while (!nodes_.empty()) {

@@ -132,6 +132,15 @@ TEST(TapeErrors, NonScalarLoss) {
   }
 }
 
+TEST(TapeErrors, SecondBackward) {
+  Tape tape(kReference);
+  const Var x = tape.variable(tensor({1, 1}, {2}));
+  const Var loss = weighted_sum(mul(x, x), Values{1});
+  tape.backward(loss);
+  EXPECT_THROW(tape.backward(loss), Error);
+  EXPECT_EQ(x.grad().to_values(), (Values{4}));
+}
+
 TEST(TapeErrors, HalfLoss) {
   Tape tape({.device = kCpuDevice});
   const Var x = tape.variable(Tensor::zeros(Shape{1}, DType::kF16));

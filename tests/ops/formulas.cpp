@@ -141,4 +141,51 @@ Values softmax_formula(const Shape& shape, const Values& x) {
   return y;
 }
 
+namespace {
+
+struct ClassSums {
+  double intersection = 0, prediction = 0, truth = 0, nll = 0;
+};
+
+// Sums over the voxels of class c in samples first .. last - 1.
+ClassSums class_sums(const Shape& shape, const Values& p, const Values& labels, const DiceCeOptions& options,
+                     std::array<std::int64_t, 3> c_first_last) {
+  const auto [c, first, last] = c_first_last;
+  const std::int64_t count = shape.spatial_numel();
+  const double share = options.label_smoothing / static_cast<double>(shape[1]);
+  ClassSums sums;
+  for (std::int64_t i = first * count; i < last * count; ++i) {
+    const double label = element(labels, i);
+    if (options.dice.ignore_label && label == *options.dice.ignore_label) continue;
+    const double value = element(p, (i / count * shape[1] + c) * count + i % count);
+    const double target = label == static_cast<double>(c) ? 1 : 0;
+    sums.intersection += value * target;
+    sums.prediction += options.dice.squared ? value * value : value;
+    sums.truth += target;
+    sums.nll -= ((1 - options.label_smoothing) * target + share) * std::log(value);
+  }
+  return sums;
+}
+
+}  // namespace
+
+double dice_ce_formula(const Shape& shape, const Values& logits, const Values& labels,
+                       const DiceCeOptions& options) {
+  const Values p = softmax_formula(shape, logits);
+  const std::int64_t batch = shape[0], each = options.dice.batch ? batch : 1;
+  double nll = 0, valid = 0, dice = 0, terms = 0;
+  for (std::int64_t first = 0; first < batch; first += each)
+    for (std::int64_t c = 0; c < shape[1]; ++c) {
+      const ClassSums s = class_sums(shape, p, labels, options, {c, first, first + each});
+      nll += s.nll;
+      valid += s.truth;
+      if (c == 0 && !options.dice.background) continue;
+      dice += (2 * s.intersection + options.dice.smooth) /
+              std::max(s.prediction + s.truth + options.dice.smooth, 1e-8);
+      ++terms;
+    }
+  const double ce = options.ce_weight != 0 ? options.ce_weight * nll / valid : 0;
+  return options.dice_weight != 0 ? ce - options.dice_weight * dice / terms : ce;
+}
+
 }  // namespace tandem::testing

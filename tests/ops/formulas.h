@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "core/ops/loss.h"
 #include "core/tensor/shape.h"
 #include "tests/ops/op_table.h"
 
@@ -31,5 +32,9 @@ Values pool_formula(const Shape& shape, const Values& x, const Shape& y_shape,
                     bool count_padding);
 // exp(x) / sum exp(x) over axis 1.
 Values softmax_formula(const Shape& shape, const Values& x);
+// ce_weight CE - dice_weight mean D, as nnU-Net v2's DC_and_CE_loss with PyTorch's cross_entropy; one label
+// per voxel, in logical order.
+double dice_ce_formula(const Shape& shape, const Values& logits, const Values& labels,
+                       const DiceCeOptions& options);
 
 }  // namespace tandem::testing
