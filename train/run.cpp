@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/patch_dataset.h"
 #include "train/criterion.h"
 #include "train/evaluate.h"
+#include "train/json.h"
 #include "train/metrics_log.h"
 #include "train/progress.h"
 #include "train/run_report.h"
@@ -26,6 +28,18 @@ TrainerOptions trainer_options(const JobOptions& job) {
           .accumulate = job.train.accumulate,
           .clip_norm = job.train.clip_norm.value_or(0),
           .check_finite = job.precision.check_finite};
+}
+
+// The loss scaler's knobs of the run that wrote `content`; nothing if this build cannot read its job.
+std::optional<ScalerKnobs> saved_knobs(const CheckpointContent& content) {
+  try {
+    JobOptions saved;
+    parse_options(parse_yaml_text(content.config_yaml, "the checkpoint's job"), fields(saved));
+    return LossScaler(saved.precision.loss_scale, compute_dtype(saved.precision.compute)).knobs();
+  } catch (const Error& error) {
+    log_warning("resume: {}", error.what());
+    return std::nullopt;
+  }
 }
 
 class JobRun {
@@ -50,11 +64,13 @@ class JobRun {
   void resume(const RunFolder& folder);
   void make_loader();
   void train();
+  bool is_validated() const;
   void one_step();
   void note_scale(const StepReport& report);
   void validate();
   void note_validation(const SegmentationScores& scores, double seconds);
   void save();
+  void save_or_retry_later();
   [[noreturn]] void stop();
 
   const JobOptions& job_;
@@ -69,17 +85,19 @@ class JobRun {
   std::unique_ptr<Loader> loader_;
   std::vector<RankedCheckpoint> best_;
   std::int64_t saved_step_ = -1;
+  int failed_saves_ = 0;
   StepTimes times_;
 };
 
 void JobRun::run() {
   if (request_.dry_run) return dry_run();
   folder_ = std::make_unique<RunFolder>(request_.folder);
+  if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
   log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
   log_info("run folder {}", folder_->path().string());
-  if (folder_->checkpoint()) resume(*folder_);
+  if (step() > 0) log_info("resumed from step {} of {}", step(), total());
   metrics_ = std::make_unique<MetricsLog>(folder_->metrics_path());
   make_loader();
   train();
@@ -98,13 +116,13 @@ void JobRun::dry_run() {
 
 void JobRun::resume(const RunFolder& folder) {
   const CheckpointContent content = load_checkpoint(*folder.checkpoint());
-  trainer_.load(content);
+  const std::optional<ScalerKnobs> knobs = saved_knobs(content);
+  trainer_.load(content, knobs ? &*knobs : nullptr);
   best_ = content.best;
   saved_step_ = content.step;
   for (const std::string& line : environment_differences(
            content.environment_json, environment_json(run_environment(job_, session_.context))))
     log_warning("resume: {}: the result will not have the same bits", line);
-  log_info("resumed from {} (step {} of {})", folder.checkpoint()->filename().string(), step(), total());
 }
 
 void JobRun::make_loader() {
@@ -116,13 +134,29 @@ void JobRun::make_loader() {
 }
 
 void JobRun::train() {
+  if (!is_validated()) validate();
   while (step() < total()) {
     if (signals_.requested()) stop();
     one_step();
     const bool last = step() == total();
     if (last || step() % job_.validate.every == 0) validate();
-    if (last || step() % job_.checkpoint.every == 0) save();
+    if (last) save();
+    if (!last && step() % job_.checkpoint.every == 0) save_or_retry_later();
   }
+}
+
+// Whether the present step's validation, if it has one, is in metrics.jsonl: a stop may have come between a
+// step and its validation.
+bool JobRun::is_validated() const {
+  if (step() == 0 || (step() < total() && step() % job_.validate.every != 0)) return true;
+  std::ifstream file(folder_->metrics_path());
+  for (std::string line; std::getline(file, line);) {
+    const auto members = parse_json_object(line);
+    if (members && members->contains("step") && members->at("step") == std::to_string(step()) &&
+        members->at("kind") == "val")
+      return true;
+  }
+  return false;
 }
 
 void JobRun::one_step() {
@@ -191,8 +225,24 @@ void JobRun::note_validation(const SegmentationScores& scores, double seconds) {
   progress_.clear();
   log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), mean_dice, seconds);
   if (job_.select.metric == "dice" &&
-      rank_checkpoint(best_, {step(), mean_dice}, true, job_.checkpoint.keep_best))
+      rank_checkpoint(best_, {step(), mean_dice}, true, job_.checkpoint.keep_best)) {
+    saved_step_ = -1;  // saved again if need be: the checkpoint holds the list of the best
     save();
+  }
+}
+
+// A full disk must not end a long run at once: the next interval tries again.
+void JobRun::save_or_retry_later() {
+  constexpr int kMaxFailedSaves = 3;
+  try {
+    save();
+    failed_saves_ = 0;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource || ++failed_saves_ >= kMaxFailedSaves) throw;
+    progress_.clear();
+    log_warning("{} The next try is in {} steps ({} of {}).", error.what(), job_.checkpoint.every,
+                failed_saves_, kMaxFailedSaves);
+  }
 }
 
 void JobRun::save() {

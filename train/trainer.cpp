@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include <chrono>
-#include <cmath>
 #include <limits>
 
 #include "core/base/log.h"
@@ -34,9 +33,8 @@ StepReport Trainer::step(Loader& loader) {
   const auto start = Clock::now();
   double loss = 0;
   Clock::duration waited{};
-  state_.event = StepEvent::kGood;
-  state_.lr = static_cast<float>(
-      scheduled_lr(options_.schedule, options_.optimizer.lr, state_.applied, options_.total_steps));
+  prepare_step(state_,
+               scheduled_lr(options_.schedule, options_.optimizer.lr, state_.applied, options_.total_steps));
   StepReport report{.step = state_.attempted + 1, .scale = state_.scale, .lr = state_.lr};
 
   params_.zero_gradients();
@@ -53,7 +51,10 @@ StepReport Trainer::step(Loader& loader) {
   report.event = state_.event;
   report.grad_norm =
       state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();
-  scaler_.update(state_);
+  scaler_.update(state_, [this] {
+    const std::string name = params_.first_nonfinite_gradient();
+    return name.empty() ? name : "gradient of " + name;
+  });
 
   report.data_wait_ms = milliseconds(waited);
   report.step_ms = milliseconds(Clock::now() - start);
@@ -68,7 +69,7 @@ double Trainer::forward_backward(const Batch& batch) {
   const Outputs outputs = model_(image);
   const Var loss = criterion_(outputs, label);
   const double value = loss.value().to_values().front();
-  if (!std::isfinite(value)) state_.event = StepEvent::kForward;
+  check_loss(state_, value);
   tape.backward(loss, static_cast<double>(state_.scale) / static_cast<double>(options_.accumulate));
   return value;
 }
@@ -86,13 +87,14 @@ void Trainer::save(CheckpointContent& content) const {
             {"optimizer/" + moment.name + "/" + segment.name, ParamStore::view(segment, moment.flat)});
 }
 
-void Trainer::load(const CheckpointContent& content) {
+void Trainer::load(const CheckpointContent& content, const ScalerKnobs* saved_knobs) {
   CheckpointContent own;
   save(own);
   restore_tensors(content, own.tensors);
   params_.refresh_copies();
   state_ = content.state;
-  for (const std::string& difference : scaler_.resume(state_)) log_info("{}", difference);
+  for (const std::string& difference : scaler_.resume(state_, saved_knobs))
+    log_info("resume: {}", difference);
 }
 
 }  // namespace tandem

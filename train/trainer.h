@@ -58,7 +58,7 @@ class Trainer {
   // Everything that the next step depends on: masters, moments, StepState. load() checks names and shapes
   // first and changes nothing if they do not fit (Error{kCheckpoint}).
   void save(CheckpointContent& content) const;
-  void load(const CheckpointContent& content);
+  void load(const CheckpointContent& content, const ScalerKnobs* saved_knobs = nullptr);
 
  private:
   double forward_backward(const Batch& batch);
