@@ -238,6 +238,24 @@ TEST_F(ConvRules, OtherTensorsThanWeightsAreNotCached) {
   EXPECT_EQ(context_.packed.entries(), 0u);
 }
 
+TEST_F(ConvRules, CopiesOfFreedWeightsAreDroppedAndTheirNumberIsBounded) {
+  const ConvGeometry g = geometry(1, 1, 1, 1, {1, 1, 1}, {1, 1, 1});
+  const Tensor x = Tensor::from_values({1, 1, 1}, std::vector<double>{1}, DType::kF32),
+               y({1, 1, 1}, DType::kF32);
+  const auto count = static_cast<std::int64_t>(PackedWeights::kMaxEntries) + 9;
+  {
+    const Tensor flat({count}, DType::kF32, kCpuDevice, MemoryCategory::kWeights);
+    flat.set_zero();
+    for (std::int64_t i = 0; i < count; ++i)
+      conv_.forward(Engine::kDirect, g, x, Tensor(flat.storage(), i, {1, 1, 1}, DType::kF32, 1), Tensor(), y);
+    EXPECT_EQ(context_.packed.entries(), PackedWeights::kMaxEntries);
+  }
+  const Tensor other({1, 1, 1}, DType::kF32, kCpuDevice, MemoryCategory::kWeights);
+  other.set_zero();
+  conv_.forward(Engine::kDirect, g, x, other, Tensor(), y);
+  EXPECT_EQ(context_.packed.entries(), 1u);
+}
+
 TEST_F(ConvRules, WeightsAtTwoOffsetsOfOneStorageAreApart) {
   const ConvGeometry g = geometry(1, 1, 1, 1, {1, 1, 1}, {1, 1, 1});
   const Tensor flat({2}, DType::kF32, kCpuDevice, MemoryCategory::kWeights);

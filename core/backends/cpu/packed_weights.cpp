@@ -24,6 +24,7 @@ std::shared_ptr<const Scratch> PackedWeights::get(const Tensor& w, const CacheKe
   CacheKey full = key;
   full.insert(full.end(), {static_cast<std::int64_t>(storage.id()), w.offset()});
   const std::lock_guard lock(mutex_);
+  if (!entries_.contains(full)) trim();
   Entry& entry = entries_[full];
   entry.last_use = ++uses_;
   if (!entry.packed || entry.version != storage.version() || entry.packed->bytes() != bytes) {
@@ -34,10 +35,9 @@ std::shared_ptr<const Scratch> PackedWeights::get(const Tensor& w, const CacheKe
     fill(packed->data());
     entry.packed = std::move(packed);
     entry.version = storage.version();
+    entry.source = w.storage();
   }
-  std::shared_ptr<const Scratch> result = entry.packed;
-  if (entries_.size() > kMaxEntries) evict_oldest();
-  return result;
+  return entry.packed;
 }
 
 std::size_t PackedWeights::entries() const {
@@ -45,11 +45,12 @@ std::size_t PackedWeights::entries() const {
   return entries_.size();
 }
 
-void PackedWeights::evict_oldest() {
-  const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-    return a.second.last_use < b.second.last_use;
-  });
-  entries_.erase(oldest);
+void PackedWeights::trim() {
+  std::erase_if(entries_, [](const auto& item) { return item.second.source.expired(); });
+  while (entries_.size() >= kMaxEntries)
+    entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_use < b.second.last_use;
+    }));
 }
 
 }  // namespace tandem

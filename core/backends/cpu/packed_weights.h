@@ -33,10 +33,13 @@ class PackedWeights {
 
  private:
   struct Entry {
+    std::weak_ptr<const Storage> source;
     std::uint64_t version = 0, last_use = 0;
     std::shared_ptr<Scratch> packed;
   };
-  void evict_oldest();
+  // Makes room: drops the copies of storages that are gone, then the one used longest ago while there are too
+  // many.
+  void trim();
 
   mutable std::mutex mutex_;
   std::map<CacheKey, Entry> entries_;
