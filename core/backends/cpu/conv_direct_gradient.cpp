@@ -1,6 +1,7 @@
 // The weight gradient of DirectConv: output rows are dealt to a fixed number of parts; a task is one part of
-// one depth tap and one block of output channels; parts are summed in order at the end.
+// one depth tap and some blocks of output channels; parts are summed in order at the end.
 #include <algorithm>
+#include <span>
 
 #include "core/backends/cpu/conv_direct.h"
 #include "core/backends/cpu/conv_gather.h"
@@ -11,8 +12,9 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kL1Floats = 6 * 1024;  // rows of x and dy that one visit of the accumulators streams
-constexpr std::int64_t kWidthVoxels = 256;    // longest piece of a row
-constexpr std::int64_t kWantedTasks = 48;     // of the whole call; enough for the team of a large machine
+constexpr std::int64_t kShortPiece = 32;      // voxels; no row is cut shorter to fit
+constexpr std::int64_t kWantedTasks = 32;     // of the whole call; enough for the team of a large machine
+constexpr std::int64_t kMaxRows = 8;          // of one visit
 constexpr std::int64_t kOpsPerPartialByte = 400;  // keeps the final sum below a few percent
 constexpr std::int64_t kMaxPartialBytes = 16 << 20;
 
@@ -27,6 +29,7 @@ struct GradientPlan {
   std::int64_t width = 1, widths = 1;  // voxels of a piece of a row, pieces in a row
   std::int64_t pieces = 1;             // of the volume, in the order n, depth, piece of the width, height
   std::int64_t parts = 1;
+  std::int64_t block_groups = 1;     // of `blocks`, for different tasks
   std::int64_t padded_channels = 0;  // sum of the blocks' widths
   std::int64_t rows = 1;             // of one visit of the accumulators
   bool consecutive = false;          // all width taps are one run of memory
@@ -37,21 +40,23 @@ struct GradientPlan {
 
 GradientPlan gradient_plan(const ConvGeometry& g, int lanes) {
   GradientPlan plan;
-  plan.widths = ceil_divide(g.out[2], kWidthVoxels);
-  plan.width = ceil_divide(g.out[2], plan.widths);
-  plan.pieces = g.batch * g.out[0] * plan.widths * g.out[1];
   plan.blocks = channel_blocks(g.out_channels, lanes);
   plan.padded_channels = plan.blocks.back().weights_offset + plan.blocks.back().width;
   plan.consecutive = g.dilation[2] == 1;
-  const std::int64_t row = plan.width * (g.stride[2] * g.in_channels + plan.blocks.front().width);
-  plan.rows = std::clamp<std::int64_t>(kL1Floats / row, 1, 8);
-  const std::int64_t tasks = g.kernel[0] * static_cast<std::int64_t>(plan.blocks.size());
+  const std::int64_t voxel_floats = g.stride[2] * g.in_channels + plan.blocks.front().width;
+  plan.widths = ceil_divide(g.out[2], std::max(kShortPiece, kL1Floats / voxel_floats));
+  plan.width = ceil_divide(g.out[2], plan.widths);
+  plan.pieces = g.batch * g.out[0] * plan.widths * g.out[1];
+  plan.rows = std::clamp<std::int64_t>(kL1Floats / (plan.width * voxel_floats), 1, kMaxRows);
   const std::int64_t bytes = plan.part_floats(g) * static_cast<std::int64_t>(sizeof(float));
   const double ops = 2.0 * static_cast<double>(plan.pieces * plan.width) *
                      static_cast<double>(g.taps() * g.in_channels * g.out_channels);
   const auto worth = static_cast<std::int64_t>(ops / static_cast<double>(kOpsPerPartialByte * bytes));
-  plan.parts = std::min({ceil_divide(kWantedTasks, tasks), worth, kMaxPartialBytes / bytes, plan.pieces});
+  plan.parts =
+      std::min({ceil_divide(kWantedTasks, g.kernel[0]), worth, kMaxPartialBytes / bytes, plan.pieces});
   plan.parts = std::max<std::int64_t>(plan.parts, 1);
+  plan.block_groups = std::min(ceil_divide(kWantedTasks, plan.parts * g.kernel[0]),
+                               static_cast<std::int64_t>(plan.blocks.size()));
   return plan;
 }
 
@@ -81,13 +86,11 @@ class GradientTask {
            x_row_count(call.g, call.plan) * x_row_voxels(call.g, call.plan) * call.g.in_channels;
   }
 
-  void run(std::int64_t part, std::int64_t depth_tap, const ChannelBlock& block) {
+  void run(std::int64_t part, std::int64_t depth_tap, std::span<const ChannelBlock> blocks) {
     depth_tap_ = depth_tap;
-    block_ = block;
-    const std::int64_t plane = g_.kernel[1] * g_.kernel[2] * g_.in_channels * block.width;
-    acc_ = call_.partials + part * plan_.part_floats(g_) + block.weights_offset * g_.taps() * g_.in_channels +
-           depth_tap * plane;
-    std::fill(acc_, acc_ + plane, 0.0f);
+    blocks_ = blocks;
+    partial_ = call_.partials + part * plan_.part_floats(g_);
+    for (const ChannelBlock& block : blocks) std::fill_n(sums_of(block), plane_floats(block), 0.0f);
     const std::int64_t end = plan_.pieces * (part + 1) / plan_.parts;
     for (std::int64_t piece = plan_.pieces * part / plan_.parts; piece < end;) {
       const std::int64_t height = piece % g_.out[1];
@@ -106,9 +109,20 @@ class GradientTask {
     if (source_depth_ < 0 || source_depth_ >= g_.in[0]) return;
     first_ = piece * plan_.width;
     voxels_ = std::min(plan_.width, g_.out[2] - first_);
-    load_dy(depth, height, count);
     load_x(height, count);
-    for (std::int64_t tap = 0; tap < g_.kernel[1]; ++tap) accumulate(tap, height, count);
+    for (const ChannelBlock& block : blocks_) {
+      block_ = block;
+      load_dy(depth, height, count);
+      for (std::int64_t tap = 0; tap < g_.kernel[1]; ++tap) accumulate(tap, height, count);
+    }
+  }
+
+  // [height taps, width taps, C, width of the block], of the task's depth tap.
+  std::int64_t plane_floats(const ChannelBlock& block) const {
+    return g_.kernel[1] * g_.kernel[2] * g_.in_channels * block.width;
+  }
+  float* sums_of(const ChannelBlock& block) const {
+    return partial_ + block.weights_offset * g_.taps() * g_.in_channels + depth_tap_ * plane_floats(block);
   }
 
   void load_dy(std::int64_t depth, std::int64_t height, std::int64_t count) {
@@ -141,8 +155,8 @@ class GradientTask {
   }
 
   void accumulate(std::int64_t tap, std::int64_t height, std::int64_t count) {
-    const float* x[8];
-    const float* dy[8];
+    const float* x[kMaxRows];
+    const float* dy[kMaxRows];
     GradientJob job;
     job.x = x;
     job.dy = dy;
@@ -159,7 +173,7 @@ class GradientTask {
     job.m_count = plan_.consecutive ? g_.kernel[2] * g_.in_channels : g_.in_channels;
     const std::int64_t runs = plan_.consecutive ? 1 : g_.kernel[2];
     for (std::int64_t run = 0; run < runs; ++run) {
-      job.acc = acc_ + (tap * g_.kernel[2] + run) * g_.in_channels * block_.width;
+      job.acc = sums_of(block_) + (tap * g_.kernel[2] + run) * g_.in_channels * block_.width;
       call_.kernels.gradient(job);
       for (std::int64_t r = 0; r < job.rows; ++r) x[r] += g_.dilation[2] * g_.in_channels;
     }
@@ -171,7 +185,8 @@ class GradientTask {
   const GradientCall& call_;
   const ConvGeometry& g_;
   const GradientPlan& plan_;
-  float *dy_rows_, *x_rows_, *acc_ = nullptr;
+  float *dy_rows_, *x_rows_, *partial_ = nullptr;
+  std::span<const ChannelBlock> blocks_;
   ChannelBlock block_;
   std::int64_t depth_tap_ = 0, n_ = 0, source_depth_ = 0, first_ = 0, voxels_ = 0, first_x_row_ = 0;
 };
@@ -203,20 +218,23 @@ void DirectConv::backward_weights(const ConvGeometry& g, const VoxelRows& x, con
                                   const WeightStrides& strides) const {
   const GradientPlan plan = gradient_plan(g, kernels_->lanes);
   GradientCall call{*kernels_, g, plan, x, dy, nullptr};
-  const std::int64_t blocks = static_cast<std::int64_t>(plan.blocks.size());
-  const std::int64_t tasks = plan.parts * g.kernel[0] * blocks;
+  const std::int64_t groups = plan.block_groups, tasks = plan.parts * g.kernel[0] * groups;
   const std::int64_t per_thread = ceil_divide(GradientTask::scratch_floats(call), 16) * 16;
   const std::int64_t partials = ceil_divide(plan.parts * plan.part_floats(g), 16) * 16;
   const std::int64_t buffers = per_thread * task_threads(tasks);
   const Scratch scratch(static_cast<std::size_t>(partials + buffers) * sizeof(float));
   call.partials = scratch.as<float>();
   // The padding columns of a dy row are multiplied too (and dropped): no denormal or NaN garbage in them.
-  std::fill(call.partials + partials, call.partials + partials + buffers, 0.0f);
+  std::fill_n(call.partials + partials, buffers, 0.0f);
   for_tasks(tasks, [&](std::int64_t task, int thread) {
-    const std::int64_t block = task % blocks, tap = task / blocks % g.kernel[0],
-                       part = task / blocks / g.kernel[0];
+    const std::int64_t group = task % groups, tap = task / groups % g.kernel[0],
+                       part = task / groups / g.kernel[0];
+    const auto blocks = static_cast<std::int64_t>(plan.blocks.size());
+    const std::int64_t first = blocks * group / groups, end = blocks * (group + 1) / groups;
     GradientTask(call, call.partials + partials + thread * per_thread)
-        .run(part, tap, plan.blocks[static_cast<std::size_t>(block)]);
+        .run(part, tap,
+             std::span(plan.blocks)
+                 .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)));
   });
   add_parts(call, dw, strides);
 }
