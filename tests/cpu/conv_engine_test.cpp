@@ -78,10 +78,11 @@ TEST(ConvEngine, Fp32) {
 }
 
 TEST(GemmEngine, FormsOfOwnKernels) {
-  const MatmulShape rows{100, 20, 30, false, true, false}, gradient{30, 20, 100, true, false, true};
+  const MatmulShape rows{100, 20, 30, false, true, false}, gradient{30, 20, 300, true, false, true};
   const MatmulShape both{30, 20, 100, true, true, false}, added{100, 20, 30, false, false, true};
   EXPECT_EQ(choose_gemm_engine(rows, DType::kF16, kAvx2), Engine::kDirect);
   EXPECT_EQ(choose_gemm_engine(gradient, DType::kBF16, kAvx2), Engine::kDirect);
+  EXPECT_EQ(choose_gemm_engine({500, 800, 64, true, false, true}, DType::kF16, kAvx2), Engine::kWidened);
   EXPECT_EQ(choose_gemm_engine(both, DType::kF16, kAvx2), Engine::kWidened);
   EXPECT_EQ(choose_gemm_engine(added, DType::kF16, kAvx2), Engine::kWidened);
   EXPECT_EQ(choose_gemm_engine(rows, DType::kF16, kSse), Engine::kWidened);

@@ -10,6 +10,8 @@ namespace {
 constexpr std::int64_t kFewChannels = 4;
 // Above this reduction length the packed weights of own matmul leave the caches, which oneDNN blocks for.
 constexpr std::int64_t kLongReduction = 1024;
+// The gradient form pays where its sums are much longer than they are many: it adds whole results up.
+constexpr std::int64_t kSumsPerOutput = 8;
 
 bool is_dilated(const ConvGeometry& g) {
   return std::any_of(g.dilation.begin(), g.dilation.end(), [](std::int64_t d) { return d > 1; });
@@ -58,7 +60,7 @@ Engine choose_conv_engine(ConvPass pass, const ConvGeometry& g, DType dtype, con
 Engine choose_gemm_engine(const MatmulShape& shape, DType dtype, const CpuTarget& target) {
   // Own kernels take a [M,K] by weights, or the weight gradient's form a^T b.
   const bool row_form = !shape.transpose_a && !shape.accumulate && shape.k <= kLongReduction;
-  const bool gradient_form = shape.transpose_a && !shape.transpose_b && shape.m <= kLongReduction;
+  const bool gradient_form = shape.transpose_a && !shape.transpose_b && shape.k >= kSumsPerOutput * shape.m;
   const bool own = (row_form || gradient_form) && target.isa >= CpuIsa::kV3;
   if (dtype == DType::kF32) return Engine::kOneDnn;
   if (dtype == DType::kBF16 && target.avx512_bf16) return Engine::kOneDnn;
