@@ -211,6 +211,28 @@ with h5py.File(sys.argv[1] + '/flat.h5', 'w') as f:
               HasSubstr("/raw: got shape [3, 4], expected (Z,Y,X)"));
 }
 
+TEST(CaseFile, GeometryThatContradictsItselfIsRefused) {
+  TD_NEEDS_PYTHON();
+  const TempFolder folder;
+  const std::pair<const char*, const char*> cases[] = {
+      {"a['affine'] = np.diag([4., 3, 3, 1])", "/raw@affine row 0 column 0: got 4, expected 3"},
+      {"a['source_axes'] = np.array([[0, 1, 0], [0, 1, 0], [2, 1, 0.]])", "axis map: got axes 0 0 2"},
+      {"a['source_axes'] = np.array([[0, 1, 0], [1, 3, 0], [2, 1, 0.]])", "signs 1 3 1"},
+      {"a['source_axes'] = np.array([[0, 1, 0], [1, 1, 0], [2, 1, 1e300]])", "got an offset of 1e+300"},
+      {"a['source_shape'] = np.array([1e300, 1, 1])", "/raw@source_shape: got 1e+300"},
+      {"a['source_affine'] = np.full((4, 4), np.nan)", "/raw@source_affine row 0 column 0: got nan"},
+      {"a['source_codes'] = np.array([1.])", "/raw@source_codes: got 1 numbers, expected 3"}};
+  for (const auto& [edit, expected] : cases) {
+    write_phantom_case(folder / "a.h5", {8, 8, 8}, 1);
+    run_python(folder,
+               std::string("import sys, h5py, numpy as np\nwith h5py.File(sys.argv[1], 'a') as f:\n    a = "
+                           "f['raw'].attrs\n    ")
+                   .append(edit),
+               {(folder / "a.h5").string()});
+    EXPECT_THAT(error_of(ErrorKind::kData, [&] { CaseFile(folder / "a.h5"); }), HasSubstr(expected)) << edit;
+  }
+}
+
 TEST(CaseFile, FractionsAreKeptAsF32) {
   const TempFolder folder;
   const Affine affine = affine_of_spacing({1, 1, 1});

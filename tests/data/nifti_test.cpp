@@ -228,8 +228,23 @@ TEST(Nifti, DamagedCompressionIsFound) {
   EXPECT_EQ(read_nifti(folder / "good.nii.gz").values.size(), 4096u);
   write_bytes(folder / "cut.nii.gz", good.substr(0, good.size() - 200));
   EXPECT_THAT(error_of(ErrorKind::kData, [&] { read_nifti(folder / "cut.nii.gz"); }), HasSubstr("truncated"));
-  std::string wrong_checksum = good;
-  wrong_checksum[good.size() - 6] ^= 1;
+  // The hardest place for a checksum (8 bytes at the end): just behind a full input buffer of zlib, in a file
+  // whose last voxels are decompressed straight to the caller. A file name of the right length in the gzip
+  // header moves it there.
+  NiftiBuilder large;
+  large.dim = {3, 64, 64, 64, 1, 1, 1, 1};
+  large.datatype = 64, large.bitpix = 64;
+  for (int i = 0; i < 64 * 64 * 64; ++i)
+    large.append(static_cast<double>((state = state * 1664525u + 1013904223u) >> 8));
+  write_gzip(folder / "large.nii.gz", large.bytes());
+  std::string wrong_checksum = testing::read_bytes(folder / "large.nii.gz");
+  constexpr std::size_t kInputBuffer = 131072;
+  const std::size_t name_bytes = kInputBuffer - (wrong_checksum.size() - 8) % kInputBuffer;
+  wrong_checksum.insert(10, std::string(name_bytes - 1, 'n') + '\0');
+  wrong_checksum[3] |= 8;  // FNAME
+  write_bytes(folder / "named.nii.gz", wrong_checksum);
+  EXPECT_EQ(read_nifti(folder / "named.nii.gz").values.size(), 262144u);
+  wrong_checksum[wrong_checksum.size() - 6] ^= 1;
   write_bytes(folder / "sum.nii.gz", wrong_checksum);
   EXPECT_THAT(error_of(ErrorKind::kData, [&] { read_nifti(folder / "sum.nii.gz"); }),
               HasSubstr("damaged compressed data"));
