@@ -1,6 +1,7 @@
 // Cross entropy and soft Dice over softmax probabilities: the sums in one pass over the logits, and the
 // gradient. The loss and the gradient's coefficients are made of the sums in core/kernels/loss.h.
 #include "core/backends/cpu/loops/entries.h"
+#include "core/backends/cpu/loops/lanes.h"
 #include "core/backends/cpu/loops/planes.h"
 
 namespace tandem::TD_ISA_NAMESPACE {

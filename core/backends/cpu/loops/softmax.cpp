@@ -1,5 +1,6 @@
 // Softmax over channels and its gradient.
 #include "core/backends/cpu/loops/entries.h"
+#include "core/backends/cpu/loops/lanes.h"
 #include "core/backends/cpu/loops/planes.h"
 
 namespace tandem::TD_ISA_NAMESPACE {

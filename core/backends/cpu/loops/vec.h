@@ -44,15 +44,6 @@ struct IntegerOf<Vec> {
   using Type = IntVec;
 };
 
-// Sum of the lanes, pairwise, in a fixed order.
-inline float sum_lanes(Vec v) {
-  float lane[kLanes];
-  *reinterpret_cast<LooseVec*>(lane) = v;
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-  return lane[0];
-}
-
 // Bits of F and I: float and int32, or their vectors. The rules of the conversions are core/base/half.h's;
 // right shifts of the 16-bit formats' own bits meet no sign.
 inline UnsignedVec bits_of(Vec x) { return __builtin_bit_cast(UnsignedVec, x); }
