@@ -13,7 +13,7 @@ started=$SECONDS
 if [ ! -f build/CMakeCache.txt ]; then
   cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release > /dev/null
 fi
-cmake --build build --parallel "$(nproc)" --target tandem -- -d keepdepfile > build/demo-build.log 2>&1 || {
+cmake --build build --parallel "$(nproc)" --target tandem > build/demo-build.log 2>&1 || {
   tail -n 40 build/demo-build.log >&2; echo "demo: the build failed" >&2; exit 1; }
 tandem=$repo/build/bin/tandem
 echo "demo: built in $((SECONDS - started)) s"
@@ -37,7 +37,7 @@ else image=$data/phantom.nii.gz label=$data/phantom_seg.nii.gz; fi
 run=runs/demo
 # Without 16-bit matrix units the full 800 steps take longer than the demo's four minutes of training.
 short=()
-if ! "$tandem" doctor --json | grep -q '"isa": "amx"'; then
+if ! "$tandem" doctor --json | grep -q '"used": "amx"'; then
   short=(train.iterations=400)
   echo "demo: no AMX on this CPU: training 400 of the job's 800 steps (schedule shortened with it)"
 fi
