@@ -27,8 +27,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# make_venv FOLDER REQUIREMENT...: a virtual environment with exactly these, made again when the list changes. It is
-# built beside and renamed, so that an interrupted run leaves nothing half made.
+# make_venv FOLDER REQUIREMENT...: a virtual environment with exactly these, made again when the list changes or when an
+# earlier run was interrupted (the list is written last).
 make_venv() {
   local folder=$1; shift
   [ "$(cat "$folder/.requirements" 2>/dev/null)" = "$*" ] && return

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs all tests. Last line: "N passed, N failed[, N skipped]".
+# Installs what is missing, builds everything, runs all tests. Last line: "N passed, N failed".
 # usage: ./test.sh [PRESET]     PRESET: release (default), debug, asan
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does mixed precision cost accuracy? Trains the demo's job in FP32, BF16 and FP16 with the same seeds and prints the mean
-# Dice of each, paired, beside the spread of FP32's seeds (docs/numerics.md holds the last table). Finished runs are
+# Dice of each, paired, beside the spread of FP32's seeds. Finished runs are
 # kept and not repeated. Needs the demo's data (./demo.sh) and build/bin/tandem.
 # usage: bench/precision_seeds.sh [--seeds N] [--folder DIR] [key=value ...]
 set -euo pipefail
@@ -30,7 +30,7 @@ folder, seeds, overrides = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 dice = {c: [json.load(open(f"{folder}/{c}-{s}/evaluation.json"))["mean_dice"] for s in range(1, seeds + 1)]
         for c in ("fp32", "bf16", "fp16")}
 student = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365}.get(seeds, 2.0)
-spread = statistics.stdev(dice["fp32"])
+spread = statistics.stdev(dice["fp32"]) if seeds > 1 else math.nan
 half = student * spread / math.sqrt(seeds)
 base = statistics.mean(dice["fp32"])
 print(f"configs/unet3d_ct.yaml {overrides}: mean Dice, {seeds} seeds")

@@ -30,7 +30,9 @@ def main() -> int:
     if status != 0 and failed == 0:
         print(open(log, encoding="utf-8", errors="replace").read()[-4000:])
         failed = 1
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    if skipped:
+        print(f"{skipped} skipped, with the reasons above")
+    print(f"{passed} passed, {failed} failed")
     return 0 if failed == 0 else 1
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fetches the demo's CT and its labels into FOLDER: example_ct.nii.gz and example_seg.nii.gz, from the source package
 # totalsegmentator 2.18.0 (Apache-2.0) on the Python package index. The labels are TotalSegmentator's own output.
-# Exit 0: both files are there and have the right digest. Exit 3: not reachable (the caller may use a phantom).
+# Exit 0: both files are there and have the right digest. Exit 3: not reachable (the caller may use a phantom). Exit 4:
+# reachable, but another digest than expected.
 # usage: tools/fetch_ct.sh FOLDER
 set -euo pipefail
 repo=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
@@ -24,10 +25,10 @@ log="$work/pip.log"
 {
   [ -x "$venv/bin/python" ] && "$venv/bin/python" -c 'import setuptools, wheel, numpy' 2>/dev/null || {
     rm -rf "$venv"
-    python3 -m venv "$venv" && "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    python3 -m venv "$venv" && "$venv/bin/python" -m pip install --quiet --retries 1 --timeout 15 --disable-pip-version-check \
       setuptools==80.9.0 wheel==0.45.1 numpy==2.2.6
   }
-  "$venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
+  "$venv/bin/python" -m pip download --quiet --retries 1 --timeout 15 --disable-pip-version-check --no-deps --no-binary :all: \
     --no-build-isolation --dest "$work" totalsegmentator==2.18.0
 } > "$log" 2>&1 || {
   echo "fetch: the package index could not be reached:" >&2
@@ -35,10 +36,11 @@ log="$work/pip.log"
   exit 3
 }
 package=$(ls "$work"/*.tar.gz)
-has_digest "$package" $package_digest || { echo "fetch: $(basename "$package") has another digest than expected" >&2; exit 3; }
+has_digest "$package" $package_digest || { echo "fetch: $(basename "$package") has another digest than expected" >&2; exit 4; }
 members=totalsegmentator-2.18.0/tests/reference_files
 tar -xzf "$package" -C "$work" "$members/example_ct.nii.gz" "$members/example_seg_fast_force_split.nii.gz"
-has_digest "$work/$members/example_ct.nii.gz" $ct_digest
-has_digest "$work/$members/example_seg_fast_force_split.nii.gz" $seg_digest
+has_digest "$work/$members/example_ct.nii.gz" $ct_digest &&
+  has_digest "$work/$members/example_seg_fast_force_split.nii.gz" $seg_digest ||
+  { echo "fetch: the CT or its labels have another digest than expected" >&2; exit 4; }
 mv "$work/$members/example_seg_fast_force_split.nii.gz" "$folder/example_seg.nii.gz"
 mv "$work/$members/example_ct.nii.gz" "$folder/example_ct.nii.gz"

@@ -22,7 +22,8 @@ Fields fields(PrecisionOptions& o) {
               "natively, else fp32")
       .texts("fp32_layers", o.fp32_layers, "Name patterns of layers that stay in FP32 (beats everything)")
       .texts("low_layers", o.low_layers,
-             "Name patterns of layers forced to the compute dtype where that is allowed")
+             "Name patterns of layers that compute in the compute dtype, as every conv and linear layer does "
+             "that fp32_layers does not name; no such layer: an error")
       .flag("check_finite", o.check_finite,
             "Skip steps with a non-finite loss or gradient, in fp32 and bf16 too")
       .group("loss_scale", o.loss_scale, "Loss scaling");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -126,7 +127,8 @@ inline Tensor pitched(const Tensor& t) {
   return view;
 }
 
-// Levels that this machine can run, and v4's tiles on AVX2.
+// Levels that this machine can run, and v4's tiles on AVX2. The highest first: a process can cap oneDNN's
+// instruction sets only once, so oneDNN's own lower levels are the subject of ops_on_* (TANDEM_ISA).
 struct Level {
   std::string name;
   CpuTarget target;
@@ -141,6 +143,7 @@ inline std::vector<Level> levels() {
   }
   if (here.isa >= CpuIsa::kV4)
     result.push_back({"avx512", {CpuIsa::kV4, here.avx512_bf16}, &isa_v4::kernel_table()});
+  std::reverse(result.begin(), result.end());
   return result;
 }
 
