@@ -8,8 +8,10 @@ namespace tandem {
 
 bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double foreground,
                           RandomStream& stream) {
-  if (batch_size == 1) return stream.uniform() < foreground;
-  return static_cast<double>(slot) >= std::nearbyint(static_cast<double>(batch_size) * (1 - foreground));
+  const double batch = static_cast<double>(batch_size);
+  const double unforced = std::nearbyint(batch * (1 - foreground));
+  if (unforced == 0 || unforced == batch) return stream.uniform() < foreground;
+  return static_cast<double>(slot) >= unforced;
 }
 
 Index3 clamped_origin(const Index3& centre, const Index3& size, const Index3& shape) {

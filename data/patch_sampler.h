@@ -8,8 +8,8 @@
 namespace tandem {
 
 // True for the samples of a batch that must contain foreground: slot >= round(batch_size * (1 - foreground)),
-// ties to even (nnU-Net's oversample_foreground_percent). A batch of one draws with that probability instead,
-// since the rule would make it all or nothing.
+// ties to even (nnU-Net's oversample_foreground_percent). Where that would be all of the batch or nothing of it, each
+// sample draws with the probability `foreground` instead: a share of 0.75 in batches of two is not a share of 1.
 bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double foreground,
                           RandomStream& stream);
 

@@ -38,19 +38,20 @@ TEST(PatchSampler, ForcedForegroundFollowsTheRoundedShare) {
   EXPECT_THAT(forced_slots(4, 0.33), ElementsAre(false, false, false, true));
   EXPECT_THAT(forced_slots(5, 0.33), ElementsAre(false, false, false, true, true));
   EXPECT_THAT(forced_slots(8, 0.33), ElementsAre(false, false, false, false, false, true, true, true));
-  EXPECT_THAT(forced_slots(2, 0.75), ElementsAre(true, true));    // round(0.5) = 0: ties to even
-  EXPECT_THAT(forced_slots(2, 0.25), ElementsAre(false, false));  // round(1.5) = 2
   EXPECT_THAT(forced_slots(3, 0), ElementsAre(false, false, false));
   EXPECT_THAT(forced_slots(3, 1), ElementsAre(true, true, true));
 }
 
-TEST(PatchSampler, ABatchOfOneDrawsTheShare) {
-  int forced = 0;
-  for (std::uint64_t i = 0; i < 4000; ++i) {
-    RandomStream stream(1, RandomPurpose::kPatch, 0, i);
-    forced += is_forced_foreground(0, 1, 0.25, stream);
+// Rounding would force all of a batch of two at 0.75, and none of a batch of one at 0.25.
+TEST(PatchSampler, SmallBatchesDrawTheShare) {
+  for (const auto& [batch, share] : {std::pair{1, 0.25}, std::pair{2, 0.75}, std::pair{2, 0.25}}) {
+    int forced = 0;
+    for (std::uint64_t i = 0; i < 4000; ++i) {
+      RandomStream stream(1, RandomPurpose::kPatch, 0, i);
+      forced += is_forced_foreground(static_cast<std::int64_t>(i) % batch, batch, share, stream);
+    }
+    EXPECT_NEAR(forced, 4000 * share, 110) << batch << " " << share;  // four standard deviations
   }
-  EXPECT_NEAR(forced, 1000, 110);  // four standard deviations
 }
 
 TEST(PatchSampler, OriginsAreClampedAtBothEnds) {
