@@ -58,11 +58,11 @@ struct PoolArgs {
 };
 
 // loss = ce_weight * CE + dice_weight * (-mean D), with p = softmax(logits), g = one-hot(labels):
-//   CE = sum over valid voxels of w[label] * nll / sum of w[label]   (0 without a valid voxel; nll with label
-//   smoothing) D  = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8) per (n, c), or per c over the
-//   batch (dice_batch); the mean is over classes, without class 0 unless dice_background. With dice_squared
-//   sum(p^2) replaces sum(p).
-// An ignored label drops its voxel from every sum. Source: nnU-Net v2's DC_and_CE_loss.
+//   CE = mean of nll over the valid voxels   (0 without one; nll with label smoothing)
+//   D  = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8) per (n, c), or per c over the batch
+//        (dice_batch)
+// The mean is over classes, without class 0 unless dice_background. With dice_squared sum(p^2) replaces
+// sum(p). An ignored label drops its voxel from every sum. Source: nnU-Net v2's DC_and_CE_loss.
 struct SegmentationLossArgs {
   double ce_weight = 1, dice_weight = 1;
   double smooth = 1e-5;

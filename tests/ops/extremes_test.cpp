@@ -12,6 +12,7 @@
 #include "core/ops/loss.h"
 #include "core/ops/norm.h"
 #include "core/ops/pool.h"
+#include "core/ops/shape_ops.h"
 #include "tests/ops/op_table.h"
 
 namespace tandem::testing {
@@ -167,6 +168,70 @@ TEST_P(Extremes, LossesOfLargeLogits) {
   EXPECT_EQ(cross_entropy(row({65504, -65504}), labels).value().to_values()[0], 0);
   EXPECT_EQ(cross_entropy(row({0, -kInf}), labels).value().to_values()[0], 0);
   EXPECT_EQ(cross_entropy(row({-kInf, 0}), labels).value().to_values()[0], kInf);
+}
+
+TEST_P(Extremes, LinearAndConvTranspose) {
+  const Var w = values({1, 3}, {1, 1, 1});
+  expect_values(linear(row({65504, 65504, -65504}), w, kept({0})), {65504});
+  expect_values(linear(row({65504, 65504, 0}), w, kept({-65504})), {65504});
+  expect_values(linear(row({kNan, 0, 0}), w, {}), {kNan});
+  // Blocks of two: each input voxel alone decides its own two outputs.
+  const Var x = values({1, 1, 1, 1, 4}, {65504, kInf, kNan, kHalfSubnormal});
+  expect_values(conv_transpose(x, values({1, 1, 1, 1, 2}, {1, 2}), {}, {.stride = {1, 1, 2}}),
+                {65504, 131008, kInf, kInf, kNan, kNan, kHalfSubnormal, 2 * kHalfSubnormal});
+}
+
+TEST_P(Extremes, MovedValuesKeepTheirBits) {
+  const Values special{65504, -65504, kHalfSubnormal, kInf, -kInf, kNan, -0.0, 1};
+  const Var x = values({1, 2, 4}, special);
+  expect_values(flatten(x), special);
+  expect_values(reshape(x, std::array<std::int64_t, 3>{1, 4, 2}), special);
+  expect_values(concat(std::array{values({1, 1, 4}, Values(special.begin(), special.begin() + 4)),
+                                  values({1, 1, 4}, Values(special.begin() + 4, special.end()))}),
+                special);
+}
+
+TEST_P(Extremes, DiceOfLargeAndBadLogits) {
+  const Var labels =
+      tape_.constant(Tensor::from_values(Shape{1, 2}, std::array{1.0, 1.0}, DType::kI32, GetParam().device));
+  const auto loss = [&](const Values& logits) {
+    return soft_dice(values({1, 2, 2}, logits), labels).value().to_values()[0];
+  };
+  EXPECT_EQ(loss({-65504, -65504, 65504, 65504}), -1) << "certain and right";
+  EXPECT_NEAR(loss({65504, 65504, -65504, -65504}), -5e-6, 1e-9)
+      << "certain and wrong: smooth / (2 + smooth)";
+  EXPECT_TRUE(std::isnan(loss({kNan, 0, 0, 0})));
+  EXPECT_TRUE(std::isnan(dice_ce(values({1, 2, 2}, {kInf, 0, 0, 0}), labels).value().to_values()[0]));
+}
+
+// Gradients meet the same values: what is not finite stays so, what is small is not lost.
+TEST_P(Extremes, GradientsOfBadAndSmallValues) {
+  const Device device = GetParam().device;
+  const auto gradient = [&](const Values& x, const Values& dy, auto op) {
+    Tape tape({.device = device});
+    const Shape shape{1, 1, 1, 1, static_cast<std::int64_t>(x.size())};
+    const Var in = tape.variable(Tensor::from_values(shape, x, dtype(), device));
+    const Var factor = tape.constant(Tensor::from_values(shape, dy, dtype(), device));
+    const Var product = mul(op(in), factor);
+    const Var w = tape.constant(Tensor::from_values(Shape{1, static_cast<std::int64_t>(x.size())},
+                                                    Values(x.size(), 1), dtype(), device));
+    const Var sum = cast(linear(flatten(product), w, {}), accumulation_dtype(dtype()));
+    tape.backward(reshape(sum, std::array<std::int64_t, 1>{1}));
+    return in.grad().to_values();
+  };
+  const Values relu_gradient =
+      gradient({1, -1, 1, 1}, {kHalfSubnormal, kInf, kInf, kNan}, [](const Var& v) { return relu(v); });
+  EXPECT_EQ(relu_gradient[0], kHalfSubnormal);
+  EXPECT_EQ(relu_gradient[1], 0);
+  EXPECT_EQ(relu_gradient[2], kInf);
+  EXPECT_TRUE(std::isnan(relu_gradient[3]));
+  const Values conv_gradient = gradient({1, 1, 1}, {kHalfSubnormal, 65504, kInf}, [&](const Var& v) {
+    return conv(v, v.tape().constant(Tensor::from_values(Shape{1, 1, 1, 1, 1}, Values{1}, dtype(), device)),
+                {});
+  });
+  EXPECT_EQ(conv_gradient[0], kHalfSubnormal);
+  EXPECT_EQ(conv_gradient[1], rounded(65504, dtype()));
+  EXPECT_EQ(conv_gradient[2], kInf);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Extremes,
