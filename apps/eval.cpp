@@ -78,7 +78,7 @@ int evaluate(const Flags& flags) {
     throw Error(ErrorKind::kUsage, "[eval] no cases: data.validation of the run is empty",
                 "Name some with --input FILE.");
   const std::vector<std::string> files = expand_case_files(patterns);
-  const EvaluationModel loaded = load_model(run, open_voxel_source(files.front())->info().channels);
+  const EvaluationModel loaded = load_model(run, open_voxel_source(files.front())->info());
   const auto start = std::chrono::steady_clock::now();
   const SegmentationScores scores =
       evaluate_cases(run.job.data, files, window_options(run.job.validate, run.job.patch, run.job.augment),

@@ -18,6 +18,23 @@ struct Flags {
   bool overwrite = false;
 };
 
+// What can be wrong with the output is said before anything is computed.
+void prepare_output(const Flags& flags) {
+  namespace fs = std::filesystem;
+  const fs::path output = flags.output;
+  std::error_code error;
+  if (!flags.output.ends_with(".nii") && !flags.output.ends_with(".nii.gz"))
+    fail(ErrorKind::kUsage, "[predict] --output: got {}, expected a name that ends in .nii or .nii.gz",
+         flags.output);
+  if (fs::equivalent(output, flags.input, error))
+    throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: is input and output", flags.output),
+                "Give the labels another name.");
+  if (output.has_parent_path()) fs::create_directories(output.parent_path(), error);
+  if (output.has_parent_path() && !fs::is_directory(output.parent_path()))
+    throw Error(ErrorKind::kResource, fmt::format("[predict] {}: the folder cannot be made: {}",
+                                                  output.parent_path().string(), error.message()));
+}
+
 int predict(const Flags& flags) {
   if (flags.input.empty() || flags.output.empty())
     throw Error(ErrorKind::kUsage, "[predict] --input and --output are needed",
@@ -25,9 +42,10 @@ int predict(const Flags& flags) {
   if (!flags.overwrite && std::filesystem::exists(flags.output))
     throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: exists already", flags.output),
                 "Give --overwrite to replace it.");
+  prepare_output(flags);
   const SavedRun run = open_run(flags.run, flags.overrides);
   std::unique_ptr<VoxelSource> source = open_voxel_source(flags.input);
-  const EvaluationModel loaded = load_model(run, source->info().channels);
+  const EvaluationModel loaded = load_model(run, source->info());
   DataOptions data = run.job.data;
   data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read
   const PreparedCase prepared(std::move(source), data, false);

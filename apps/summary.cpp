@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/error.h"
 #include "core/ops/elementwise.h"
 #include "data/voxel_source.h"
 #include "train/run_report.h"
@@ -94,6 +95,10 @@ int summarise(const Flags& flags) {
   std::int64_t channels = flags.channels.value_or(0);
   if (channels == 0) {
     const auto files = expand_case_files(job.data.train);
+    if (files.empty())
+      throw Error(ErrorKind::kConfig,
+                  "[summary] data.train names no case, so the input channels are not known",
+                  "Give --channels N.");
     channels = open_voxel_source(files.front())->info().channels;
   }
   ModelSession session = make_session(job, channels);

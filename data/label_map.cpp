@@ -15,7 +15,10 @@ constexpr std::size_t kShownValues = 8;
 
 LabelMap::LabelMap(const std::vector<LabelClass>& classes, OtherLabels other)
     : small_(kSmallValues, -1), other_is_background_(other == OtherLabels::kBackground) {
-  check_internal(!classes.empty() && classes.size() <= 256, "a label map needs 1 to 256 classes");
+  if (classes.empty() || classes.size() > 256)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("[data] labels: got {} classes, expected 1 to 256", classes.size()),
+                "Set data.labels: {background: 0, name: value, ...}.");
   for (std::size_t c = 0; c < classes.size(); ++c) {
     names_.push_back(classes[c].name);
     values_.push_back(classes[c].values);

@@ -219,6 +219,12 @@ std::vector<float> window_weights(const Index3& patch, BlendKind blend) {
 }
 
 std::vector<std::int32_t> LogitVolume::labels() const {
+  const auto bad = std::count_if(values.begin(), values.end(), [](float x) { return std::isnan(x); });
+  if (bad > 0)
+    throw Error(
+        ErrorKind::kNumeric,
+        fmt::format("[predict] the network's output is not a number at {} of {} logits", bad, values.size()),
+        "The model has diverged, or the image is not what it was trained on (data.normalize).");
   std::vector<std::int32_t> result(as_size(voxel_count(shape)));
   for (std::size_t v = 0; v < result.size(); ++v) {
     const auto first = values.begin() + static_cast<std::ptrdiff_t>(v) * classes;

@@ -41,7 +41,8 @@ struct LogitVolume {
   std::int64_t classes = 0;
   std::vector<float> values;
 
-  // The class of each voxel with the largest logit (the lowest of equal ones), [Z, Y, X].
+  // The class of each voxel with the largest logit (the lowest of equal ones), [Z, Y, X]. Error{kNumeric} if
+  // one is NaN.
   std::vector<std::int32_t> labels() const;
 };
 

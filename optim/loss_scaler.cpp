@@ -214,6 +214,11 @@ std::vector<std::string> LossScaler::resume(StepState& state, const ScalerKnobs*
   state.scale = scale;
   state.inverse = inverse_scale(scale);
   state.hysteresis_left = std::clamp(state.hysteresis_left, 0, knobs_.hysteresis);
+  if (state.verdict != ScalerVerdict::kContinue) {
+    lines.push_back("the saved run had given up: its counters of skips in a row start at 0 again");
+    state.verdict = ScalerVerdict::kContinue;
+    state.consecutive_skips = state.skips_at_min = state.consecutive_bad_loss = 0;
+  }
   return lines;
 }
 

@@ -43,8 +43,9 @@ class LossScaler {
 
   // Takes values (scale, counters) from a checkpoint's state, changing what the present options do not allow:
   // a scale that is off, static or out of [min, max], a hysteresis above its limit, and a scale of 1 that was
-  // saved by a run without scaling. `saved`: the knobs of the run that wrote the checkpoint, if known.
-  // Returns one line per difference, to be printed.
+  // saved by a run without scaling. The counters of a run that had given up start at 0: whoever resumes it
+  // has changed something. `saved`: the knobs of the run that wrote the checkpoint, if known. Returns one
+  // line per difference, to be printed.
   std::vector<std::string> resume(StepState& state, const ScalerKnobs* saved = nullptr) const;
 
   // After the optimizer's pass of a step: kernels::scaler_update. Throws Error{kNumeric} with the abort text

@@ -135,15 +135,22 @@ const Tensor& require_tensor(const CheckpointContent& content, std::string_view 
 }
 
 void restore_tensors(const CheckpointContent& content, std::span<const NamedTensor> targets) {
-  const std::vector<std::string> lines = misfits(content, targets);
-  if (!lines.empty())
+  std::vector<std::string> lines = misfits(content, targets);
+  if (!lines.empty()) {
+    constexpr std::size_t kShown = 5;
+    const std::size_t count = lines.size();
+    if (count > kShown) {
+      lines.resize(kShown);
+      lines.push_back(fmt::format("and {} more", count - kShown));
+    }
     throw Error(
         ErrorKind::kCheckpoint,
         fmt::format(
             "[checkpoint] the checkpoint of step {} does not fit the model ({} differences, {} tensors "
             "expected)\n  {}",
-            content.step, lines.size(), targets.size(), fmt::join(lines, "\n  ")),
+            content.step, count, targets.size(), fmt::join(lines, "\n  ")),
         "Use the job file that the checkpoint was made with (tandem ckpt show FILE).");
+  }
   for (const NamedTensor& target : targets) copy_values(*content.find(target.name), target.tensor);
 }
 

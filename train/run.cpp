@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -13,6 +14,7 @@
 #include "train/json.h"
 #include "train/metrics_log.h"
 #include "train/progress.h"
+#include "train/resume.h"
 #include "train/run_report.h"
 #include "train/session.h"
 #include "train/signals.h"
@@ -28,18 +30,6 @@ TrainerOptions trainer_options(const JobOptions& job) {
           .accumulate = job.train.accumulate,
           .clip_norm = job.train.clip_norm.value_or(0),
           .check_finite = job.precision.check_finite};
-}
-
-// The loss scaler's knobs of the run that wrote `content`; nothing if this build cannot read its job.
-std::optional<ScalerKnobs> saved_knobs(const CheckpointContent& content) {
-  try {
-    JobOptions saved;
-    parse_options(parse_yaml_text(content.config_yaml, "the checkpoint's job"), fields(saved));
-    return LossScaler(saved.precision.loss_scale, compute_dtype(saved.precision.compute)).knobs();
-  } catch (const Error& error) {
-    log_warning("resume: {}", error.what());
-    return std::nullopt;
-  }
 }
 
 class JobRun {
@@ -64,7 +54,9 @@ class JobRun {
   void resume(const RunFolder& folder);
   void make_loader();
   void train();
+  bool validates_now() const;
   bool is_validated() const;
+  void check_validation_cases() const;
   void one_step();
   void note_scale(const StepReport& report);
   void validate();
@@ -86,11 +78,13 @@ class JobRun {
   std::vector<RankedCheckpoint> best_;
   std::int64_t saved_step_ = -1;
   int failed_saves_ = 0;
+  bool keep_all_ = false;
   StepTimes times_;
 };
 
 void JobRun::run() {
   if (request_.dry_run) return dry_run();
+  check_validation_cases();
   folder_ = std::make_unique<RunFolder>(request_.folder);
   if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes
   JobOptions resolved = job_;
@@ -105,6 +99,19 @@ void JobRun::run() {
   log_info("{}", end_report(trainer_, times_, loss_scale_history(folder_->path())));
 }
 
+// A wrong validation case must not wait for the first validation to be found.
+void JobRun::check_validation_cases() const {
+  if (job_.data.validation.empty()) return;
+  for (const std::string& file : expand_case_files(job_.data.validation)) {
+    const CaseInfo info = open_voxel_source(file)->info();
+    if (!info.has_labels)
+      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to validate on", file);
+    if (info.channels != dataset_->channels())
+      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases", file,
+           info.channels, dataset_->channels());
+  }
+}
+
 void JobRun::dry_run() {
   log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
   make_loader();
@@ -116,8 +123,12 @@ void JobRun::dry_run() {
 
 void JobRun::resume(const RunFolder& folder) {
   const CheckpointContent content = load_checkpoint(*folder.checkpoint());
-  const std::optional<ScalerKnobs> knobs = saved_knobs(content);
+  const std::optional<JobOptions> saved = saved_job(content);
+  std::optional<ScalerKnobs> knobs;
+  if (saved) knobs = LossScaler(saved->precision.loss_scale, compute_dtype(saved->precision.compute)).knobs();
   trainer_.load(content, knobs ? &*knobs : nullptr);
+  if (saved)
+    for (const std::string& line : job_changes(*saved, job_)) log_warning("resume: {}", line);
   best_ = content.best;
   saved_step_ = content.step;
   for (const std::string& line : environment_differences(
@@ -139,16 +150,20 @@ void JobRun::train() {
     if (signals_.requested()) stop();
     one_step();
     const bool last = step() == total();
-    if (last || step() % job_.validate.every == 0) validate();
     if (last) save();
     if (!last && step() % job_.checkpoint.every == 0) save_or_retry_later();
+    if (validates_now()) validate();
   }
+}
+
+bool JobRun::validates_now() const {
+  return step() == total() || (job_.validate.every > 0 && step() % job_.validate.every == 0);
 }
 
 // Whether the present step's validation, if it has one, is in metrics.jsonl: a stop may have come between a
 // step and its validation.
 bool JobRun::is_validated() const {
-  if (step() == 0 || (step() < total() && step() % job_.validate.every != 0)) return true;
+  if (step() == 0 || job_.data.validation.empty() || !validates_now()) return true;
   std::ifstream file(folder_->metrics_path());
   for (std::string line; std::getline(file, line);) {
     const auto members = parse_json_object(line);
@@ -164,11 +179,22 @@ void JobRun::one_step() {
   try {
     report = trainer_.step(*loader_);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNumeric || trainer_.state().verdict == ScalerVerdict::kContinue) throw;
+    const StepState& state = trainer_.state();
+    const bool gave_up = error.kind() == ErrorKind::kNumeric && state.verdict != ScalerVerdict::kContinue;
+    if (!gave_up && error.kind() != ErrorKind::kData) throw;
     progress_.clear();
+    if (gave_up)
+      metrics_->write(StepMetrics{.step = state.attempted,
+                                  .epoch = (state.attempted - 1) / job_.train.iterations_per_epoch,
+                                  .loss = std::nan(""),
+                                  .lr = state.lr,
+                                  .scale = state.scale,
+                                  .event = state.event,
+                                  .grad_norm = std::nan("")});
+    keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
     save();
-    throw Error(ErrorKind::kNumeric, error.text(),
-                error.hint() + fmt::format(" The last good state is saved in {}.", folder_->path().string()));
+    throw Error(error.kind(), error.text(),
+                error.hint() + fmt::format(" The state before it is saved in {}.", folder_->path().string()));
   }
   times_.add(report);
   note_scale(report);
@@ -211,8 +237,10 @@ void JobRun::validate() {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     note_validation(scores, seconds.count());
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kStopped) throw;
-    stop();
+    if (error.kind() == ErrorKind::kStopped) stop();
+    if (error.kind() != ErrorKind::kNumeric) throw;
+    progress_.clear();
+    log_warning("step {}: validation: {}", step(), error.what());
   }
 }
 
@@ -258,8 +286,10 @@ void JobRun::save() {
                             .config_yaml = emit_yaml(fields(resolved)),
                             .environment_json = environment_json(run_environment(job_, session_.context))};
   trainer_.save(content);
-  save_checkpoint(folder_->path(), content,
-                  {.keep_last = job_.checkpoint.keep_last, .verify = job_.checkpoint.verify});
+  save_checkpoint(
+      folder_->path(), content,
+      {.keep_last = keep_all_ ? std::numeric_limits<std::int64_t>::max() : job_.checkpoint.keep_last,
+       .verify = job_.checkpoint.verify});
   saved_step_ = step();
 }
 

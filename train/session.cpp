@@ -56,11 +56,17 @@ SavedRun open_run(const fs::path& path, const std::vector<std::string>& override
   return run;
 }
 
-EvaluationModel load_model(const SavedRun& run, std::int64_t in_channels) {
+EvaluationModel load_model(const SavedRun& run, const CaseInfo& input) {
+  const std::int64_t in_channels = input.channels;
   EvaluationModel result{.session = make_session(run.job, in_channels)};
   result.session.context.training = false;
   const auto parameters = result.session.model->parameters();
   result.params = std::make_unique<ParamStore>(parameters, result.session.context, result.session.precision);
+  // Input channels are the only thing about the first weight that does not come from the job.
+  const Tensor* const first = run.content.find("model/" + parameters.front().name);
+  if (first != nullptr && first->shape().rank() > 1 && first->shape()[1] != in_channels)
+    fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as the model was trained with",
+         input.file, in_channels, first->shape()[1]);
   std::vector<NamedTensor> targets;
   for (const ParamSegment& segment : result.params->segments())
     targets.push_back(

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "data/voxel_source.h"
 #include "layers/module.h"
 #include "train/checkpoint.h"
 #include "train/job.h"
@@ -34,11 +35,12 @@ struct SavedRun {
 };
 SavedRun open_run(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-// Model and parameters of `run` in evaluation mode (no gradients, training = false).
+// Model and parameters of `run` in evaluation mode (no gradients, training = false) for inputs such as
+// `input`; Error{kData} if it has other channels than the model.
 struct EvaluationModel {
   ModelSession session;
   std::unique_ptr<ParamStore> params;
 };
-EvaluationModel load_model(const SavedRun& run, std::int64_t in_channels);
+EvaluationModel load_model(const SavedRun& run, const CaseInfo& input);
 
 }  // namespace tandem

@@ -16,7 +16,7 @@ std::atomic<int> interrupts{0};
 std::atomic<bool> installed{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-constexpr int kStops[] = {SIGTERM, SIGINT, SIGUSR1};
+constexpr int kStops[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 constexpr int kIgnored[] = {SIGXFSZ, SIGPIPE};
 constexpr int kInterruptedStatus = 130;
 
@@ -37,7 +37,13 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART;  // reads and writes under way are not disturbed
   std::size_t i = 0;
   action.sa_handler = &tandem_on_stop_signal;
-  for (const int signal : kStops) ::sigaction(signal, &action, &previous_[i++]);
+  for (const int signal : kStops) {
+    ::sigaction(signal, nullptr, &previous_[i]);
+    // nohup: a closed terminal is to be ignored.
+    const bool stays_ignored = signal == SIGHUP && previous_[i].sa_handler == SIG_IGN;
+    if (!stays_ignored) ::sigaction(signal, &action, nullptr);
+    ++i;
+  }
   action.sa_handler = SIG_IGN;
   for (const int signal : kIgnored) ::sigaction(signal, &action, &previous_[i++]);
 }
@@ -59,6 +65,8 @@ std::string StopSignals::name() const {
       return "SIGINT";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return "";
   }

@@ -1,4 +1,5 @@
-// Requests to stop from outside: SIGTERM, SIGINT and SIGUSR1 become a flag that training reads between steps,
+// Requests to stop from outside: SIGTERM, SIGINT, SIGUSR1 and (unless ignored, as under nohup)
+// SIGHUP become a flag that training reads between steps,
 // in validation and while it waits for data. What happens then (checkpoint, exit 75) is the trainer's.
 #pragma once
 
@@ -24,7 +25,7 @@ class StopSignals {
   std::string name() const;
 
  private:
-  static constexpr std::size_t kSignals = 5;
+  static constexpr std::size_t kSignals = 6;
   struct sigaction previous_[kSignals];
 };
 

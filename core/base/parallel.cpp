@@ -32,7 +32,8 @@ void run_team(int threads, const std::function<void(int)>& body) {
 #pragma omp parallel num_threads(threads)
   {
     try {
-      body(omp_get_thread_num());
+      // The runtime may give fewer threads than were asked for.
+      for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) body(t);
     } catch (...) {
 #pragma omp critical(tandem_first_exception)
       if (!first) first = std::current_exception();
@@ -53,7 +54,7 @@ int usable_cores() {
 void set_compute_threads(int threads) {
   if (threads < 0)
     fail(ErrorKind::kUsage, "[threads] got {}, expected 0 (auto) or a positive number", threads);
-  g_threads = threads == 0 ? usable_cores() : threads;
+  g_threads = std::min(threads == 0 ? usable_cores() : threads, omp_get_thread_limit());
   omp_set_dynamic(0);
   omp_set_num_threads(g_threads);
 }

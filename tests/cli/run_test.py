@@ -64,6 +64,50 @@ class RunTest(harness.CommandLineTest):
         self.assertIn("nothing was written", done.stderr)
         self.assertFalse(run.exists())
 
+    def test_fewer_threads_than_asked_for_change_nothing(self):
+        runs = []
+        for name, environment in (("two", {}), ("limited", {"OMP_THREAD_LIMIT": "1"})):
+            run = self.folder / name
+            self.tandem("train", self.job(iterations=3, every=3, threads=2), "--run-dir", run, "--no-progress",
+                        environment=environment)
+            runs.append([line["loss"] for line in self.metrics(run) if line["kind"] == "step"])
+        for a, b in zip(*runs):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+
+    def test_a_diverged_model_is_not_scored_or_written(self):
+        run = self.folder / "diverged"
+        self.tandem("train", self.job("diverged.yaml", iterations=3, every=3), "--run-dir", run, "--no-progress")
+        output = self.folder / "diverged.nii.gz"
+        bad = "data.normalize=[{channel: 0, kind: ct, std: 1.0e-38}]"
+        for words in (("eval", run, bad), ("predict", run, "--input", self.folder / "phantom.nii.gz", "--output", output, bad)):
+            self.assertIn("not a number", self.tandem(*words, status=5).stderr)
+        self.assertFalse(output.exists())
+
+    def test_giving_up_keeps_the_good_checkpoints_and_can_be_cured(self):
+        run = self.folder / "gave up"
+        job = self.job("gave up.yaml", iterations=20, every=5)
+        self.tandem("train", job, "--run-dir", run, "--no-progress")
+        wild = ("optimizer.lr=1000", "schedule={name: constant}", "train.clip_norm=null", "train.iterations=200",
+                "--resume", "auto", "--no-progress")
+        done = self.tandem("train", job, "--run-dir", run, *wild, status=5)
+        self.assertIn("optimizer.lr: 1000.0 here, 0.002 in the checkpoint", done.stderr.replace("1000 here", "1000.0 here"))
+        names = sorted(p.name for p in run.glob("step-*.h5"))
+        self.assertIn("step-000000020.h5", names)
+        self.assertNotEqual(self.metrics(run)[-1]["event"], "good")
+        healed = self.tandem("train", job, "--run-dir", self.folder / "healed", "--resume", run / "step-000000020.h5",
+                             "--no-progress", "train.iterations=25")
+        self.assertIn("25 steps", healed.stderr)
+
+    def test_a_bad_validation_case_is_found_at_the_start(self):
+        run = self.folder / "bad validation"
+        done = self.tandem("train", self.job(), "data.validation=[phantom.nii.gz]", "--run-dir", run, status=3)
+        self.assertNotIn("step", done.stdout)
+        self.assertFalse(run.exists())
+
+    def test_never_validating_is_allowed(self):
+        self.tandem("train", self.job(iterations=3, every=3), "validate.every=0", "--run-dir", self.folder / "never",
+                    "--no-progress")
+
     def test_summary_counts_the_parameters(self):
         done = self.tandem("summary", self.job(), "model.features=[16, 32, 64]", "patch.size=[16, 16, 16]")
         self.assertIn("parameters   340172", done.stdout)
@@ -83,6 +127,8 @@ class RunTest(harness.CommandLineTest):
             (("train", job, "device=cuda", "--run-dir", self.folder / "m3"), 7, "no CUDA"),
             (("eval", self.folder / "no-run"), 4, "no-run"),
             (("trian", job), 2, "train"),
+            (("train", job, "data.labels={}", "--dry-run"), 2, "labels"),
+            (("summary", job, "data.train=[]"), 2, "--channels"),
         ]
         for words, status, needle in cases:
             done = self.tandem(*words, status=status)
