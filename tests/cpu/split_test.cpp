@@ -76,6 +76,8 @@ TEST_P(SplitEngines, ConvolutionAgainstDouble) {
       geometry(3, 1, 32, 17, {3, 4, 5}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}),
       geometry(2, 1, 33, 16, {1, 9, 5}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}),
       geometry(1, 2, 16, 3, {1, 1, 17}, {1, 1, 1}),
+      geometry(3, 1, 32, 64, {8, 8, 8}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}),
+      geometry(3, 1, 48, 16, {4, 4, 36}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}),
   };
   for (const ConvGeometry& g : list)
     for (const std::int64_t slab_bytes : {CpuConv::kSlabBytes, std::int64_t{4000}}) {

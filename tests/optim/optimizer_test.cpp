@@ -204,6 +204,13 @@ TEST_P(OnEachTarget, C22ZeroGradientUpdatesNothing) {
   }
 }
 
+// amp.md 3.2: in FP16 the second moment would be 0 for |g| < 5.46e-3; here g = 1e-3 moves the weight by lr.
+TEST_P(OnEachTarget, SmallGradientsReachTheSecondMoment) {
+  Training training(options({.name = OptimizerKind::kAdam, .lr = 0.1}, 1024), scalar(0.5));
+  training.step({{1e-3}}, 0.1);
+  EXPECT_NEAR(training.master(0)[0], 0.4, 1e-5);
+}
+
 // C32: decay is added to the unscaled gradient. p 2, decay .1, g 1, S 1024: effective gradient 1.2.
 TEST_P(OnEachTarget, C32DecayAfterUnscale) {
   Training training(options({.name = OptimizerKind::kSgd, .weight_decay = 0.1}, 1024), scalar(2));
