@@ -24,6 +24,9 @@ std::string symbols(const std::filesystem::path& folder) {
 }
 
 TEST(LoopsSymbols, NoWeakSymbolLeavesALevel) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizers add weak symbols of their own";
+#endif
   const std::filesystem::path build = std::filesystem::path(TANDEM_PROGRAM).parent_path().parent_path();
   for (const std::string level : {"v2", "v3", "v4"}) {
     const std::string text =
@@ -34,6 +37,7 @@ TEST(LoopsSymbols, NoWeakSymbolLeavesALevel) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
       const std::string line = text.substr(begin, end - begin);
       begin = end + 1;
+      if (line.empty() || line.back() == ':') continue;  // the name of a file
       const bool weak = line.size() > 18 && std::string("WVuwv").find(line[17]) != std::string::npos;
       EXPECT_TRUE(!weak || line.find("DW.ref.__gxx_personality") != std::string::npos)
           << level << ": " << line;
