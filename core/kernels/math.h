@@ -46,7 +46,9 @@ TD_HD float log(float x) {
   constexpr std::int32_t kRootHalf = 0x3f3504f3;
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
-  const std::int32_t shifted = float_bits(scaled) - kRootHalf;
+  // Wraps for negative x, whose result is NaN anyway.
+  const auto shifted = static_cast<std::int32_t>(static_cast<std::uint32_t>(float_bits(scaled)) -
+                                                 static_cast<std::uint32_t>(kRootHalf));
   const std::int32_t exponent = (shifted >> 23) - (subnormal ? 23 : 0);
   const float f = bits_float((shifted & 0x7fffff) + kRootHalf) - 1.0f;
   const float e = static_cast<float>(exponent);

@@ -28,12 +28,18 @@ class HostMemory final : public DeviceMemory {
     return pointer;
   }
   void free(void* pointer, std::size_t) override { std::free(pointer); }
-  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-  void copy_from_host(void* to, const void* from, std::size_t bytes) override {
-    std::memcpy(to, from, bytes);
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
   }
-  void copy_to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-  void zero(void* pointer, std::size_t bytes) override { std::memset(pointer, 0, bytes); }
+  void copy_from_host(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void copy_to_host(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void zero(void* pointer, std::size_t bytes) override {
+    if (bytes > 0) std::memset(pointer, 0, bytes);
+  }
 };
 
 struct AllocatorTable {
@@ -42,7 +48,6 @@ struct AllocatorTable {
 };
 
 AllocatorTable& allocator_table() {
-  host_memory();  // made before the table, so destroyed after it: the allocators give their cache back to it
   static AllocatorTable table;
   return table;
 }
@@ -59,7 +64,9 @@ std::string usage_text(const MemoryStatistics& statistics) {
 }  // namespace
 
 DeviceMemory& host_memory() {
-  static HostMemory memory;
+  // Never destroyed: backends and their caches give memory back in the order of their own destruction at
+  // exit.
+  static HostMemory& memory = *new HostMemory;
   return memory;
 }
 
