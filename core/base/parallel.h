@@ -9,6 +9,7 @@ namespace tandem {
 
 // Sets the team size for the rest of the process; 0 takes the number of usable cores (affinity and cgroup
 // quota).
+// Never more than OMP_THREAD_LIMIT allows.
 void set_compute_threads(int threads);
 int compute_threads();
 // Cores this process may use.
