@@ -13,6 +13,7 @@ while [[ "${1:-}" == --* ]]; do
     *) echo "precision_seeds: unknown option $1" >&2; exit 2 ;;
   esac
 done
+mkdir -p "$folder"
 for ((seed = 1; seed <= seeds; ++seed)); do
   for compute in fp32 bf16 fp16; do
     run=$folder/$compute-$seed
