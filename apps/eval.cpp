@@ -2,14 +2,13 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <cmath>
 #include <memory>
 
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "data/voxel_source.h"
 #include "train/evaluate.h"
-#include "train/json.h"
+#include "train/evaluation_report.h"
 #include "train/run.h"
 #include "train/session.h"
 
@@ -19,57 +18,9 @@ namespace {
 struct Flags {
   std::string run;
   std::vector<std::string> overrides, inputs;
+  std::optional<std::string> output;
   bool json = false;
 };
-
-using Named = std::vector<std::pair<std::string, double>>;
-
-// One value per foreground class.
-template <class Value>
-Named per_class(const SegmentationScores& scores, const Value& value) {
-  Named values;
-  for (std::size_t c = 1; c < scores.names().size(); ++c) values.emplace_back(scores.names()[c], value(c));
-  return values;
-}
-
-JsonObject case_json(const SegmentationScores& scores, const SegmentationScores::Case& one) {
-  return JsonObject()
-      .add("id", one.id)
-      .add("dice", per_class(scores, [&](std::size_t c) { return one.scores[c].dice; }))
-      .add("iou", per_class(scores, [&](std::size_t c) { return one.scores[c].iou; }));
-}
-
-void print_json(const SavedRun& run, const SegmentationScores& scores, double seconds) {
-  std::vector<JsonObject> cases;
-  for (const SegmentationScores::Case& one : scores.cases()) cases.push_back(case_json(scores, one));
-  const auto summary = [&](std::size_t c) { return scores.summary(static_cast<std::int64_t>(c)); };
-  const std::string text = JsonObject()
-                               .add("checkpoint", run.checkpoint_path.filename().string())
-                               .add("step", run.content.step)
-                               .add("dice", per_class(scores, [&](std::size_t c) { return summary(c).dice; }))
-                               .add("mean_dice", scores.mean_dice())
-                               .add("iou", per_class(scores, [&](std::size_t c) { return summary(c).iou; }))
-                               .add("mean_iou", scores.mean_iou())
-                               .add("cases", cases)
-                               .add("seconds", seconds)
-                               .add("loss_scale_history", loss_scale_history(run.folder))
-                               .text();
-  fmt::print("{}\n", text);
-}
-
-std::string score_text(double value) { return std::isnan(value) ? "absent" : fmt::format("{:.4f}", value); }
-
-void print_table(const SavedRun& run, const SegmentationScores& scores) {
-  fmt::print("{} (step {}), {} case{}\n{:<24} {:>8} {:>8} {:>5}\n", run.checkpoint_path.string(),
-             run.content.step, scores.cases().size(), scores.cases().size() == 1 ? "" : "s", "class", "Dice",
-             "IoU", "n");
-  for (std::size_t c = 1; c < scores.names().size(); ++c) {
-    const ClassSummary summary = scores.summary(static_cast<std::int64_t>(c));
-    fmt::print("{:<24} {:>8} {:>8} {:>5}\n", scores.names()[c], score_text(summary.dice),
-               score_text(summary.iou), summary.scored);
-  }
-  fmt::print("{:<24} {:>8} {:>8}\n", "mean", score_text(scores.mean_dice()), score_text(scores.mean_iou()));
-}
 
 int evaluate(const Flags& flags) {
   const SavedRun run = open_run(flags.run, flags.overrides);
@@ -80,11 +31,22 @@ int evaluate(const Flags& flags) {
   const std::vector<std::string> files = expand_case_files(patterns);
   const EvaluationModel loaded = load_model(run, open_voxel_source(files.front())->info());
   const auto start = std::chrono::steady_clock::now();
-  const SegmentationScores scores =
-      evaluate_cases(run.job.data, files, window_options(run.job.validate, run.job.patch, run.job.augment),
-                     run.job.validate.empty, patch_model(loaded.session.context, *loaded.session.model));
+  const SegmentationScores scores = evaluate_cases(
+      run.job.data, files, window_options(run.job.validate, run.job.patch, run.job.augment),
+      metric_options(run.job.validate), patch_model(loaded.session.context, *loaded.session.model));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  flags.json ? print_json(run, scores, seconds.count()) : print_table(run, scores);
+  const EvaluationInfo info{.checkpoint = run.checkpoint_path.filename().string(),
+                            .step = run.content.step,
+                            .seconds = seconds.count(),
+                            .loss_scale_history = loss_scale_history(run.folder)};
+  const std::filesystem::path name = flags.output ? *flags.output : (run.folder / "evaluation").string();
+  if (flags.json)
+    fmt::print("{}\n", evaluation_json(info, scores));
+  else
+    fmt::print("{} (step {}), {} case{}\n{}", run.checkpoint_path.string(), info.step, scores.cases().size(),
+               scores.cases().size() == 1 ? "" : "s", evaluation_table(scores));
+  write_evaluation(name, info, scores);
+  if (!flags.json) fmt::print("written to {}.json and .csv\n", name.string());
   return 0;
 }
 
@@ -95,6 +57,8 @@ Action eval_command(Arguments& arguments) {
   arguments.positional("RUN", flags->run, "Run folder (its newest checkpoint) or checkpoint file")
       .overrides(flags->overrides)
       .option("--input", "FILE", flags->inputs, "A case with labels; default: data.validation of the run")
+      .option("--output", "NAME", flags->output,
+              "Write NAME.json and NAME.csv; default: evaluation in the run folder")
       .flag("--json", flags->json, "Print JSON");
   return [flags] { return evaluate(*flags); };
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "data/segmentation_metrics.h"
 
 namespace tandem {
 namespace {
@@ -192,14 +193,20 @@ Fields fields(ValidateOptions& o) {
       .number("overlap", o.overlap, overlap_range(), kOverlapDoc)
       .choice("blend", o.blend, kBlends, kBlendDoc)
       .flag("mirror_tta", o.mirror_tta, kMirrorTtaDoc)
-      .texts("metrics", o.metrics, "Reported per class and case, of dice, iou")
+      .texts(
+          "metrics", o.metrics,
+          "Reported per class and case, of dice, iou, hd, hd95, hd95_pooled, assd, nsd; dice and iou always")
+      .number("nsd_mm", o.nsd_mm, {.min = 0, .max = 1e6}, "Distance that nsd tolerates", "mm")
       .choice("empty", o.empty, {{"worst", EmptyPolicy::kWorst}, {"skip", EmptyPolicy::kSkip}},
-              "Score of a class that the reference lacks and the prediction has: worst: 0; skip: none. "
-              "Absent in both: never scored")
+              "Score of a class that the reference lacks and the prediction has: worst: 0, distances the "
+              "diagonal of the image; skip: none. Absent in both: never scored")
       .check([&o](ErrorList& errors) {
+        const std::span<const MetricRow> known = metric_table();
         for (const std::string& metric : o.metrics)
-          if (metric != "dice" && metric != "iou")
-            errors.rule("metrics", fmt::format("got '{}', expected dice or iou", metric));
+          if (std::none_of(known.begin(), known.end(), [&](const auto& row) { return row.name == metric; }))
+            errors.rule(
+                "metrics",
+                fmt::format("got '{}', expected dice, iou, hd, hd95, hd95_pooled, assd or nsd", metric));
       });
 }
 

@@ -68,6 +68,7 @@ struct ValidateOptions {
   BlendKind blend = BlendKind::kGaussian;
   bool mirror_tta = false;
   std::vector<std::string> metrics{"dice", "iou"};
+  double nsd_mm = 1;
   EmptyPolicy empty = EmptyPolicy::kWorst;
 };
 

@@ -29,6 +29,12 @@ WindowOptions window_options(const ValidateOptions& validate, const PatchOptions
   return shared_options(validate, patch, augment);
 }
 
+PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataOptions& data) {
+  const bool fits =
+      data.cache == CacheKind::kRam && PreparedCase::memory_bytes(source->info()) <= data.cache_bytes;
+  return PreparedCase(std::move(source), data, fits);
+}
+
 LogitVolume predict_case(const PreparedCase& source, const WindowOptions& options, const PatchModel& model) {
   const BoxReader read = [&](const Index3& begin, const Index3& size, std::span<float> values) {
     source.read_box(begin, size, values, {});

@@ -16,6 +16,9 @@ WindowOptions window_options(const PredictOptions& predict, const PatchOptions& 
 WindowOptions window_options(const ValidateOptions& validate, const PatchOptions& patch,
                              const AugmentOptions& augment);
 
+// The case of `source`, in memory where data.cache and data.cache_bytes allow it: its windows overlap.
+PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataOptions& data);
+
 // Logits of the whole case.
 LogitVolume predict_case(const PreparedCase& source, const WindowOptions& options, const PatchModel& model);
 

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
+#include "data/case_score.h"
 
 namespace tandem {
 
@@ -19,16 +20,22 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
 }
 
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<std::string>& files,
-                                  const WindowOptions& window, EmptyPolicy empty, const PatchModel& model) {
+                                  const WindowOptions& window, const MetricOptions& metrics,
+                                  const PatchModel& model) {
   const LabelMap labels(data.labels, data.other_labels);
-  SegmentationScores scores(labels.names(), empty);
+  const std::vector<ScoredRegion> regions = regions_of_classes(labels.names());
+  SegmentationScores scores(labels.names(), metrics);
   for (const std::string& file : files) {
-    const PreparedCase prepared(open_voxel_source(file), data, false);
+    const PreparedCase prepared = prepare_whole_case(open_voxel_source(file), data);
     const std::vector<std::int32_t> truth = reference_labels(prepared);
     const std::vector<std::int32_t> predicted = predict_case(prepared, window, model).labels();
-    std::vector<OverlapCounts> counts;
-    count_overlap(predicted, truth, labels.classes(), counts);
-    scores.add_case(prepared.info().id, counts);
+    const LabelPair pair{prepared.shape(), prepared.info().geometry.spacing_mm(), labels.classes(), predicted,
+                         truth};
+    scores.add_case({.id = prepared.info().id,
+                     .file = file,
+                     .shape = pair.shape,
+                     .spacing_mm = pair.spacing_mm,
+                     .scores = score_case(pair, regions, metrics)});
   }
   return scores;
 }

@@ -1,5 +1,5 @@
 // Whole volumes through a trained model, and scores against the truth. Windows and blending are
-// data/sliding_window, counts and scores data/segmentation_metrics.
+// data/sliding_window, scores data/case_score.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
 
 // Scores of `files` (cases with labels), read as `data` says. Error{kData} for a case without labels.
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<std::string>& files,
-                                  const WindowOptions& window, EmptyPolicy empty, const PatchModel& model);
+                                  const WindowOptions& window, const MetricOptions& metrics,
+                                  const PatchModel& model);
 
 }  // namespace tandem

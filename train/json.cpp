@@ -62,6 +62,14 @@ JsonObject& JsonObject::add(std::string_view key, const std::vector<std::pair<st
   return nonfinite.body_.empty() ? *this : raw(std::string(key) + "_nonfinite", nonfinite.text());
 }
 
+JsonObject& JsonObject::add(std::string_view key, const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + json_quoted(text);
+  return raw(key, "[" + list + "]");
+}
+
+JsonObject& JsonObject::add(std::string_view key, const JsonObject& object) { return raw(key, object.text()); }
+
 JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>& objects) {
   std::string list;
   for (const JsonObject& object : objects) list += (list.empty() ? "" : ", ") + object.text();

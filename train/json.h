@@ -27,6 +27,8 @@ class JsonObject {
   JsonObject& add(std::string_view key, const std::vector<std::int64_t>& values);
   // An object of numbers; what is not finite is named in "KEY_nonfinite": {...}.
   JsonObject& add(std::string_view key, const std::vector<std::pair<std::string, double>>& values);
+  JsonObject& add(std::string_view key, const std::vector<std::string>& texts);
+  JsonObject& add(std::string_view key, const JsonObject& object);
   JsonObject& add(std::string_view key, const std::vector<JsonObject>& objects);
 
   std::string text() const { return "{" + body_ + "}"; }

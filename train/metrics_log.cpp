@@ -77,7 +77,9 @@ void MetricsLog::write(const ValidationMetrics& m) {
   JsonObject object;
   object.add("kind", "val").add("step", m.step).add("epoch", m.epoch);
   if (m.loss) object.add("loss", static_cast<float>(*m.loss));
-  object.add("dice", m.dice).add("mean_dice", m.mean_dice).add("seconds", m.seconds);
+  object.add("dice", m.dice).add("mean_dice", m.mean_dice);
+  for (const auto& [metric, value] : m.means) object.add("mean_" + metric, value);
+  object.add("seconds", m.seconds);
   write_line(object);
 }
 

@@ -32,6 +32,7 @@ struct ValidationMetrics {
   std::optional<double> loss;
   std::vector<std::pair<std::string, double>> dice;  // per class, in the order of the job; NaN: class absent
   double mean_dice = 0;
+  std::vector<std::pair<std::string, double>> means;  // of the other validate.metrics: mean_iou, ...
   double seconds = 0;
 };
 

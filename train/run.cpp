@@ -231,9 +231,9 @@ void JobRun::validate() {
   const PatchModel model =
       patch_model(session_.context, *session_.model, [this] { return signals_.requested(); });
   try {
-    const SegmentationScores scores =
-        evaluate_cases(job_.data, expand_case_files(job_.data.validation),
-                       window_options(job_.validate, job_.patch, job_.augment), job_.validate.empty, model);
+    const SegmentationScores scores = evaluate_cases(job_.data, expand_case_files(job_.data.validation),
+                                                     window_options(job_.validate, job_.patch, job_.augment),
+                                                     metric_options(job_.validate), model);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     note_validation(scores, seconds.count());
   } catch (const Error& error) {
@@ -249,6 +249,8 @@ void JobRun::note_validation(const SegmentationScores& scores, double seconds) {
   ValidationMetrics line{.step = step(), .epoch = epoch(), .mean_dice = mean_dice, .seconds = seconds};
   for (std::size_t c = 1; c < scores.names().size(); ++c)
     line.dice.emplace_back(scores.names()[c], scores.summary(static_cast<std::int64_t>(c)).dice);
+  for (const MetricRow& row : chosen_metrics(job_.validate.metrics))
+    if (row.name != "dice") line.means.emplace_back(row.name, scores.mean(row.value));
   metrics_->write(line);
   progress_.clear();
   log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), mean_dice, seconds);

@@ -1,4 +1,4 @@
-// Sliding windows, blending, mirrored prediction, Dice and IoU, and the way back to the input's grid.
+// Sliding windows, blending, mirrored prediction, and the way back to the input's grid.
 #include "data/prediction.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,6 @@
 
 #include "core/base/rng.h"
 #include "data/convert.h"
-#include "data/segmentation_metrics.h"
 #include "tests/data/case_builder.h"
 #include "tests/data/test_files.h"
 
@@ -211,85 +210,6 @@ TEST(SlidingWindow, ModelsThatAnswerInAnotherShapeAreRefused) {
 TEST(SlidingWindow, LabelsAreTheLargestLogit) {
   const LogitVolume logits{{1, 1, 3}, 3, {0, 2, 1, 5, 5, 5, -3, -2, -1}};
   EXPECT_THAT(logits.labels(), ElementsAre(1, 0, 2));
-}
-
-// medical.md 2.8: a 6^3 cube in 12^3, and the same cube shifted by one along axis 0.
-std::vector<std::int32_t> cube(std::int64_t first) {
-  std::vector<std::int32_t> labels;
-  for (std::int64_t z = 0; z < 12; ++z)
-    for (std::int64_t y = 0; y < 12; ++y)
-      for (std::int64_t x = 0; x < 12; ++x)
-        labels.push_back(z >= first && z < first + 6 && y >= 3 && y < 9 && x >= 3 && x < 9 ? 1 : 0);
-  return labels;
-}
-
-std::vector<OverlapCounts> counts_of(const std::vector<std::int32_t>& prediction,
-                                     const std::vector<std::int32_t>& reference, std::int64_t classes) {
-  std::vector<OverlapCounts> counts;
-  count_overlap(prediction, reference, classes, counts);
-  return counts;
-}
-
-TEST(SegmentationMetrics, CubeVectors) {
-  const ClassScore shifted = score_class(counts_of(cube(4), cube(3), 2)[1], EmptyPolicy::kWorst);
-  EXPECT_NEAR(shifted.dice, .833333, 5e-7);
-  EXPECT_NEAR(shifted.iou, .714286, 5e-7);
-  std::vector<std::int32_t> stray = cube(3);
-  stray[(10 * 12 + 10) * 12 + 10] = 1;
-  EXPECT_NEAR(score_class(counts_of(stray, cube(3), 2)[1], EmptyPolicy::kWorst).dice, .997691, 5e-7);
-  std::vector<std::int32_t> large, small;
-  for (int z = 0; z < 24; ++z)
-    for (int y = 0; y < 24; ++y)
-      for (int x = 0; x < 24; ++x) {
-        const int d = (z - 12) * (z - 12) + (y - 12) * (y - 12) + (x - 12) * (x - 12);
-        large.push_back(d <= 64);
-        small.push_back(d <= 36);
-      }
-  EXPECT_EQ(std::count(large.begin(), large.end(), 1), 2109);
-  EXPECT_EQ(std::count(small.begin(), small.end(), 1), 925);
-  EXPECT_NEAR(score_class(counts_of(small, large, 2)[1], EmptyPolicy::kWorst).dice, .609756, 5e-7);
-}
-
-TEST(SegmentationMetrics, CountsPerClass) {
-  const auto counts = counts_of({0, 1, 2, 2, 1, 0}, {0, 1, 1, 2, 0, 2}, 4);
-  EXPECT_EQ(counts[0], (OverlapCounts{1, 1, 1}));
-  EXPECT_EQ(counts[1], (OverlapCounts{1, 1, 1}));
-  EXPECT_EQ(counts[2], (OverlapCounts{1, 1, 1}));
-  EXPECT_EQ(counts[3], OverlapCounts{});
-}
-
-TEST(SegmentationMetrics, EmptyMasksFollowThePolicy) {
-  const OverlapCounts absent{}, false_positive{0, 5, 0}, missed{0, 0, 7};
-  for (const EmptyPolicy policy : {EmptyPolicy::kWorst, EmptyPolicy::kSkip}) {
-    EXPECT_TRUE(std::isnan(score_class(absent, policy).dice));
-    EXPECT_TRUE(score_class(absent, policy).absent);
-    EXPECT_EQ(score_class(missed, policy).dice, 0);
-    EXPECT_EQ(score_class(missed, policy).iou, 0);
-    EXPECT_TRUE(score_class(missed, policy).missed_case);
-    EXPECT_TRUE(score_class(false_positive, policy).false_positive_case);
-  }
-  EXPECT_EQ(score_class(false_positive, EmptyPolicy::kWorst).dice, 0);
-  EXPECT_TRUE(std::isnan(score_class(false_positive, EmptyPolicy::kSkip).dice));
-}
-
-TEST(SegmentationMetrics, MeansSkipWhatIsAbsentAndSayHowMany) {
-  SegmentationScores scores({"background", "a", "b", "never"}, EmptyPolicy::kWorst);
-  scores.add_case("one", {{9, 0, 0}, {2, 1, 1}, {}, {}});         // a: dice 2/3, iou 1/2; b absent
-  scores.add_case("two", {{9, 0, 0}, {0, 0, 3}, {4, 0, 0}, {}});  // a missed; b 1
-  scores.add_case("three", {{9, 0, 0}, {}, {0, 2, 0}, {}});       // a absent; b false positive: 0
-  const ClassSummary a = scores.summary(1), b = scores.summary(2), never = scores.summary(3);
-  EXPECT_NEAR(a.dice, 1.0 / 3, 1e-12);
-  EXPECT_NEAR(a.iou, 0.25, 1e-12);
-  EXPECT_EQ(a.scored, 2);
-  EXPECT_EQ(a.absent, 1);
-  EXPECT_EQ(a.missed_cases, 1);
-  EXPECT_NEAR(b.dice, 0.5, 1e-12);
-  EXPECT_EQ(b.false_positive_cases, 1);
-  EXPECT_EQ(never.scored, 0);
-  EXPECT_EQ(never.absent, 3);
-  EXPECT_TRUE(std::isnan(never.dice));
-  EXPECT_NEAR(scores.mean_dice(), (1.0 / 3 + 0.5) / 2, 1e-12);  // "never" excluded, background too
-  EXPECT_NEAR(scores.mean_iou(), (0.25 + 0.5) / 2, 1e-12);
 }
 
 TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
