@@ -112,7 +112,7 @@ void average_pool_backward(benchmark::State& state) { bench_pool(state, false, t
 
 void softmax(benchmark::State& state) {
   const Tensor x = filled(kLogits, dtype_of(state)), y(kLogits, dtype_of(state));
-  for (auto _ : state) loops().softmax_forward(x, y);
+  for (auto _ : state) loops().softmax_forward({}, x, y);
   set_bytes(state, 2, x);
 }
 struct LossData {

@@ -69,9 +69,11 @@ class Backend {
   virtual void pool_backward(const PoolArgs& args, const Tensor& dy, const Tensor& indices,
                              const Tensor& dx) = 0;
 
-  // Over channels, in FP32 with the maximum subtracted. Overwrites. backward: dx = y * (dy - sum_c dy y).
-  virtual void softmax_forward(const Tensor& x, const Tensor& y) = 0;
-  virtual void softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) = 0;
+  // Over channels, in FP32 with the maximum subtracted; dtypes may differ. Overwrites. backward: dx = y * (dy
+  // - sum_c dy y), of the logarithm dx = dy - e^y sum_c dy.
+  virtual void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) = 0;
+  virtual void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
+                                const Tensor& dx) = 0;
   // Cross entropy and soft Dice of logits [N,C,spatial] (or [N,C]) and labels I32, one per row in one
   // pass: see SegmentationLossArgs. sums: F64 [N, 3*C + 2], written, saved for backward; loss: one F32 (F64)
   // element. A label outside 0..C-1 other than the ignored one makes the loss NaN and is never used as an
@@ -90,8 +92,8 @@ class Backend {
   virtual void optimizer_step(const OptimizerArgs& args, StepState& state) = 0;
 };
 
-// The backend of `device`, made on first use from the explicit table in backend.cpp; throws Error{kDevice} with the
-// reason if there is none.
+// The backend of `device`, made on first use from the explicit table in backend.cpp; throws Error{kDevice}
+// with the reason if there is none.
 Backend& backend_of(const Device& device);
 // Puts a plug-in's backend (or a test's) in the table, in place of an earlier one of the same device.
 void register_backend(std::unique_ptr<Backend> backend);

@@ -57,6 +57,10 @@ struct PoolArgs {
   ConvGeometry geometry;      // in_channels == out_channels
 };
 
+struct SoftmaxArgs {
+  bool log = false;  // y = log softmax(x)
+};
+
 // loss = ce_weight * CE + dice_weight * (-mean D), with p = softmax(logits), g = one-hot(labels):
 //   CE = mean of nll over the valid voxels   (0 without one; nll with label smoothing)
 //   D  = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8) per (n, c), or per c over the batch

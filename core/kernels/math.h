@@ -1,5 +1,6 @@
-// exp, log, tanh and erf for float that a compiler vectorises: branch-free, no tables, no libm, the same bits
-// at every instruction-set level. For double the standard library's. Loops belong to the backends.
+// exp, log, expm1, log1p, tanh and erf for float that a compiler vectorises: branch-free, no tables, no libm,
+// the same bits at every instruction-set level. For double the standard library's. Loops belong to the
+// backends.
 #pragma once
 
 #include <cmath>
@@ -12,9 +13,19 @@ namespace tandem::kernels {
 TD_HD std::int32_t float_bits(float x) { return __builtin_bit_cast(std::int32_t, x); }
 TD_HD float bits_float(std::int32_t bits) { return __builtin_bit_cast(float, bits); }
 
+// e^r - 1 for |r| <= ln2 / 2, polynomial (Cephes, Moshier).
+TD_HD float exp_tail(float r) {
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  return r + p * (r * r);
+}
+
 // e^x, at most 1 unit in the last place. exp(-inf) = 0, exp(inf) = inf, NaN stays NaN; results below 2^-126
-// are rounded to subnormals, below 2^-150 to 0. x = n ln2 + r with |r| <= ln2 / 2, polynomial in r (Cephes,
-// Moshier).
+// are rounded to subnormals, below 2^-150 to 0. x = n ln2 + r with |r| <= ln2 / 2.
 TD_HD float exp(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
@@ -23,13 +34,7 @@ TD_HD float exp(float x) {
   const float n = shifted - kRound;
   float r = x - n * 0.693359375f;  // exact: ln2's upper part has 10 bits
   r = r - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = 1.0f + (r + p * (r * r));
+  const float p = 1.0f + exp_tail(r);
   // 2^n in two factors: n reaches -150 and 128, and the last product is the only one that may be subnormal.
   const std::int32_t exponent = float_bits(shifted) - float_bits(kRound);
   const std::int32_t half = exponent >> 1;
@@ -39,6 +44,14 @@ TD_HD float exp(float x) {
   return p * bits_float(first) * bits_float(second);
 }
 TD_HD double exp(double x) { return ::exp(x); }
+
+// e^x - 1 without cancellation near 0, at most 4 units in the last place; expm1(-inf) = -1, expm1(inf) = inf,
+// NaN stays NaN.
+TD_HD float expm1(float x) {
+  const float a = x < 0.0f ? -x : x;
+  return a < 0.34f ? exp_tail(x) : exp(x) - 1.0f;
+}
+TD_HD double expm1(double x) { return ::expm1(x); }
 
 // Natural logarithm, at most 1 unit in the last place. log(0) = -inf, log(inf) = inf, negative or NaN: NaN. x
 // = m 2^e with m in [1/sqrt2, sqrt2), polynomial in m - 1 (Cephes, Moshier).
@@ -69,6 +82,16 @@ TD_HD float log(float x) {
   return x < __builtin_inff() ? y : x;  // infinity and NaN
 }
 TD_HD double log(double x) { return ::log(x); }
+
+// log(1 + x) for x >= 0, exact to a few units in the last place for small x too; log1p(inf) = inf, NaN stays
+// NaN. The rounding of 1 + x is undone by the factor (Kahan).
+TD_HD float log1p(float x) {
+  const float sum = 1.0f + x, rounded = sum - 1.0f;
+  const float y = log(sum);
+  const float corrected = y * (x / (rounded == 0.0f ? 1.0f : rounded));
+  return rounded == 0.0f ? x : (x < __builtin_inff() ? corrected : y);
+}
+TD_HD double log1p(double x) { return ::log1p(x); }
 
 // Hyperbolic tangent, at most 2 units in the last place; tanh(+-inf) = +-1, NaN stays NaN. Odd polynomial
 // below 0.625 (Cephes, Moshier), else 1 - 2 / (e^2|x| + 1).

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/kernels/elementwise.h"
+#include "core/kernels/activation.h"
+#include "core/kernels/smooth_activation.h"
 
 #define TD_MAP_KERNELS(X) \
   X(Copy)                 \
@@ -14,6 +15,23 @@
   X(ReluGrad)             \
   X(LeakyRelu)            \
   X(LeakyReluGrad)        \
+  X(Prelu)                \
+  X(PreluGrad)            \
+  X(NegativePart)         \
+  X(Elu)                  \
+  X(EluGrad)              \
+  X(Sigmoid)              \
+  X(SigmoidGrad)          \
+  X(Tanh)                 \
+  X(TanhGrad)             \
+  X(Softplus)             \
+  X(SoftplusGrad)         \
+  X(Silu)                 \
+  X(SiluGrad)             \
+  X(Gelu)                 \
+  X(GeluGrad)             \
+  X(GeluTanh)             \
+  X(GeluTanhGrad)         \
   X(Add)                  \
   X(Mul)
 

@@ -25,6 +25,16 @@ Var sign_keeping(std::string_view op, const Var& x, const MapArgs& f, const MapA
   });
 }
 
+// y = f(x) whose gradient is g(dy, x).
+Var smooth(std::string_view op, const Var& x, const MapArgs& f, const MapArgs& g) {
+  require_float(op, {"input", x});
+  Tape& tape = x.tape();
+  return tape.record(op, map_like(tape, f, {x.value()}, x.value()), {x},
+                     [&tape, x = x.gradient_only(), saved = x.value(), g](const Tensor& dy) {
+                       x.accumulate(map_like(tape, g, {dy, saved}, saved));
+                     });
+}
+
 }  // namespace
 
 Var relu(const Var& x) {
@@ -36,6 +46,56 @@ Var leaky_relu(const Var& x, double slope) {
     fail(ErrorKind::kShape, "[leaky_relu] slope: got {}, expected 0 <= slope < 1e6", slope);
   return sign_keeping("leaky_relu", x, {.kernel = MapKernel::kLeakyRelu, .params = {.a = slope}},
                       {.kernel = MapKernel::kLeakyReluGrad, .params = {.a = slope}});
+}
+
+Var prelu(const Var& x, const Var& a) {
+  require_float("prelu", {"input", x});
+  require_kept_vector("prelu", {"slope", a}, a.shape().numel() == 1 ? 1 : x.shape().channels(), {"input", x});
+  Tape& tape = x.tape();
+  const Tensor y = map_like(tape, {.kernel = MapKernel::kPrelu}, {x.value(), a.value()}, x.value());
+  return tape.record(
+      "prelu", y, {x, a}, [&tape, x = x.gradient_only(), a, saved = x.value()](const Tensor& dy) {
+        a.add_to_gradient([&](const Tensor& sink) {
+          const Tensor below = map_like(tape, {.kernel = MapKernel::kNegativePart}, {saved}, dy);
+          const bool single = sink.numel() == 1;
+          const Shape column{dy.numel(), 1};
+          tape.backend().reduce_rows(single ? below.with_shape(column) : below,
+                                     single ? dy.with_shape(column) : dy, sink);
+        });
+        if (x.requires_grad())
+          x.accumulate(map_like(tape, {.kernel = MapKernel::kPreluGrad}, {dy, saved, a.value()}, dy));
+      });
+}
+
+Var elu(const Var& x, double alpha) {
+  if (!(alpha > 0 && alpha < 1e6))
+    fail(ErrorKind::kShape, "[elu] alpha: got {}, expected 0 < alpha < 1e6", alpha);
+  return smooth("elu", x, {.kernel = MapKernel::kElu, .params = {.a = alpha}},
+                {.kernel = MapKernel::kEluGrad, .params = {.a = alpha}});
+}
+
+Var gelu(const Var& x) {
+  return smooth("gelu", x, {.kernel = MapKernel::kGelu}, {.kernel = MapKernel::kGeluGrad});
+}
+
+Var gelu_tanh(const Var& x) {
+  return smooth("gelu_tanh", x, {.kernel = MapKernel::kGeluTanh}, {.kernel = MapKernel::kGeluTanhGrad});
+}
+
+Var silu(const Var& x) {
+  return smooth("silu", x, {.kernel = MapKernel::kSilu}, {.kernel = MapKernel::kSiluGrad});
+}
+
+Var sigmoid(const Var& x) {
+  return smooth("sigmoid", x, {.kernel = MapKernel::kSigmoid}, {.kernel = MapKernel::kSigmoidGrad});
+}
+
+Var tanh(const Var& x) {
+  return smooth("tanh", x, {.kernel = MapKernel::kTanh}, {.kernel = MapKernel::kTanhGrad});
+}
+
+Var softplus(const Var& x) {
+  return smooth("softplus", x, {.kernel = MapKernel::kSoftplus}, {.kernel = MapKernel::kSoftplusGrad});
 }
 
 Var add(const Var& x, const Var& y) {

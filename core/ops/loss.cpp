@@ -42,6 +42,18 @@ void require_options(std::string_view op, const SegmentationLossArgs& args, std:
                 "Set background: true.");
 }
 
+Var softmax_of(std::string_view op, const Var& x, const SoftmaxArgs& args, DType dtype) {
+  require_logits(op, x);
+  Tape& tape = x.tape();
+  const Tensor y(x.shape(), dtype, x.value().device());
+  if (y.numel() > 0) tape.backend().softmax_forward(args, x.value(), y);
+  return tape.record(op, y, {x}, [&tape, x = x.gradient_only(), args, y](const Tensor& dy) {
+    const Tensor dx(x.shape(), x.dtype(), dy.device());
+    if (dx.numel() > 0) tape.backend().softmax_backward(args, dy, y, dx);
+    x.accumulate(dx);
+  });
+}
+
 Var segmentation_loss(std::string_view op, const Var& logits, const Var& labels,
                       const SegmentationLossArgs& args) {
   require_logits(op, logits);
@@ -64,16 +76,10 @@ Var segmentation_loss(std::string_view op, const Var& logits, const Var& labels,
 
 }  // namespace
 
-Var softmax(const Var& x) {
-  require_logits("softmax", x);
-  Tape& tape = x.tape();
-  const Tensor y(x.shape(), x.dtype(), x.value().device());
-  if (y.numel() > 0) tape.backend().softmax_forward(x.value(), y);
-  return tape.record("softmax", y, {x}, [&tape, x = x.gradient_only(), y](const Tensor& dy) {
-    const Tensor dx(y.shape(), y.dtype(), y.device());
-    if (dx.numel() > 0) tape.backend().softmax_backward(dy, y, dx);
-    x.accumulate(dx);
-  });
+Var softmax(const Var& x) { return softmax_of("softmax", x, {}, x.dtype()); }
+
+Var log_softmax(const Var& x) {
+  return softmax_of("log_softmax", x, {.log = true}, accumulation_dtype(x.dtype()));
 }
 
 Var cross_entropy(const Var& logits, const Var& labels, const CrossEntropyOptions& options) {

@@ -12,6 +12,8 @@ namespace tandem {
 
 // exp(x - max) / sum over channels. x [N,C,...] -> same shape and dtype.
 Var softmax(const Var& x);
+// Its logarithm, x - max - log sum exp(x - max). x [N,C,...] -> same shape, F32 (F64).
+Var log_softmax(const Var& x);
 
 struct CrossEntropyOptions {
   std::optional<std::int32_t> ignore_label;

@@ -245,14 +245,14 @@ TEST_P(LoopsLoss, Softmax) {
           if (shape.numel() > 60000) continue;
           const Tensor x = make(shape, dtype, random_values(shape.numel(), 42, 0, 5), layout);
           const Tensor y = make(shape, dtype, layout), wanted = exact(shape);
-          loops().softmax_forward(x, y);
-          reference->softmax_forward(exact(x), wanted);
+          loops().softmax_forward({}, x, y);
+          reference->softmax_forward({}, exact(x), wanted);
           expect_near(y, read(wanted), 1e-6, describe(x));
           expect_margins(y, describe(x));
           const Tensor dy = make(shape, dtype, random_values(shape.numel(), 43), layout);
           const Tensor dx = make(shape, dtype, layout), wanted_dx = exact(shape);
-          loops().softmax_backward(dy, y, dx);
-          reference->softmax_backward(exact(dy), exact(y), wanted_dx);
+          loops().softmax_backward({}, dy, y, dx);
+          reference->softmax_backward({}, exact(dy), exact(y), wanted_dx);
           expect_near(dx, read(wanted_dx), 2e-6, describe(x));
           expect_margins(dx, describe(x));
         }
@@ -261,7 +261,7 @@ TEST_P(LoopsLoss, Softmax) {
 TEST_P(LoopsLoss, SoftmaxExtremes) {
   const Tensor y = make(Shape{4, 2}, DType::kF16);
   loops().softmax_forward(
-      make(Shape{4, 2}, DType::kF16, {65504, -65504, 0, -kInfinity, 11.1, 0, std::nan(""), 0}), y);
+      {}, make(Shape{4, 2}, DType::kF16, {65504, -65504, 0, -kInfinity, 11.1, 0, std::nan(""), 0}), y);
   const std::vector<double> p = read(y);
   EXPECT_EQ(p[0], 1);
   EXPECT_EQ(p[1], 0);

@@ -32,10 +32,11 @@ TEST_P(LoopsMap, EveryFunctorDtypeAndLayout) {
             const Shape shape{1, 5, 1, 3, 231};
             const MapArgs args{static_cast<MapKernel>(k), {.a = 0.25}, accumulate};
             const std::vector<Tensor> inputs{operand(shape, in, layout, 1),
-                                             operand(shape, in, Layout::kPacked, 2)};
+                                             operand(shape, in, Layout::kPacked, 2),
+                                             operand(shape, in, Layout::kPacked, 8)};
             const std::span<const Tensor> used(inputs.data(), static_cast<std::size_t>(arity(args.kernel)));
             const Tensor out = operand(shape, out_dtype, layout, 3);
-            const std::vector<Tensor> doubles{exact(inputs[0]), exact(inputs[1])};
+            const std::vector<Tensor> doubles{exact(inputs[0]), exact(inputs[1]), exact(inputs[2])};
             const Tensor expected = exact(out);
             reference->map(args, std::span(doubles.data(), used.size()), expected);
             loops().map(args, used, out);

@@ -1,4 +1,4 @@
-// exp, log, tanh and erf in float against the double ones of the standard library.
+// exp, log, expm1, log1p, tanh and erf in float against the double ones of the standard library.
 #include "core/kernels/math.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +46,17 @@ TEST(KernelMath, ErfWithinTwoUnits) {
   EXPECT_LE(worst_error([](float x) { return kernels::erf(x); }, [](double x) { return std::erf(x); }), 2.0);
 }
 
+TEST(KernelMath, Expm1WithinFourUnits) {
+  EXPECT_LE(worst_error([](float x) { return kernels::expm1(x); }, [](double x) { return std::expm1(x); }),
+            4.0);
+}
+// Of what is not negative.
+TEST(KernelMath, Log1pWithinFourUnits) {
+  EXPECT_LE(worst_error([](float x) { return kernels::log1p(std::abs(x)); },
+                        [](double x) { return std::log1p(std::abs(x)); }),
+            4.0);
+}
+
 TEST(KernelMath, SpecialValues) {
   EXPECT_EQ(kernels::exp(-kInfinity), 0.0f);
   EXPECT_EQ(kernels::exp(kInfinity), kInfinity);
@@ -72,6 +83,8 @@ TEST(KernelMath, DoubleIsTheStandardLibrarys) {
     EXPECT_EQ(kernels::exp(x), std::exp(x));
     EXPECT_EQ(kernels::tanh(x), std::tanh(x));
     EXPECT_EQ(kernels::erf(x), std::erf(x));
+    EXPECT_EQ(kernels::expm1(x), std::expm1(x));
+    EXPECT_EQ(kernels::log1p(std::abs(x)), std::log1p(std::abs(x)));
     EXPECT_EQ(kernels::log(std::abs(x)), std::log(std::abs(x)));
   }
 }

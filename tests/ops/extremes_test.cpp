@@ -12,6 +12,7 @@
 #include "core/ops/loss.h"
 #include "core/ops/norm.h"
 #include "core/ops/pool.h"
+#include "core/ops/reduce.h"
 #include "core/ops/shape_ops.h"
 #include "tests/ops/op_table.h"
 
@@ -74,6 +75,37 @@ TEST_P(Extremes, Relu) {
 TEST_P(Extremes, LeakyRelu) {
   expect_values(leaky_relu(row(kSpecial), 0.5),
                 {65504, -32752, kHalfSubnormal, -0x1p-25, 0x1p-14, kInf, -kInf, kNan, 1, -0.5, 0});
+}
+
+// Both tails: nothing overflows on the way, and what rounds to a limit is the limit.
+TEST_P(Extremes, SmoothActivations) {
+  const Values x{65504, -65504, kInf, -kInf, kNan, 0};
+  expect_values(sigmoid(row(x)), {1, 0, 1, 0, kNan, 0.5});
+  expect_values(tanh(row(x)), {1, -1, 1, -1, kNan, 0});
+  expect_values(softplus(row(x)), {65504, 0, kInf, 0, kNan, std::log(2.0)});
+  expect_values(elu(row(x)), {65504, -1, kInf, -1, kNan, 0});
+  const Values tail{65504, -0.0, kInf, kNan, kNan, 0};  // -inf times 0, as PyTorch
+  expect_values(silu(row(x)), tail);
+  expect_values(gelu(row(x)), tail);
+  expect_values(gelu_tanh(row(x)), tail);
+  expect_values(prelu(row(x), kept({0.5})), {65504, -32752, kInf, -kInf, kNan, 0});
+  for (const double subnormal : {kHalfSubnormal, -kHalfSubnormal})
+    expect_values(prelu(row({subnormal}), kept({1})), {subnormal});
+}
+
+// 2^17 gradients of 1 below a learned slope: 131072, beyond FP16.
+TEST_P(Extremes, SlopeGradientsAndSumsAreFp32) {
+  const Shape shape{1, 1, 131072};
+  Tape tape({.device = GetParam().device});
+  const Var x = tape.constant(Tensor::from_values(shape, Values(131072, -1), dtype(), GetParam().device));
+  const Var slope = tape.variable(
+      Tensor::from_values(Shape{1}, std::array{0.5}, accumulation_dtype(dtype()), GetParam().device));
+  const Var total = sum(prelu(x, slope));
+  EXPECT_EQ(total.value().to_values()[0], -65536);
+  EXPECT_EQ(total.dtype(), accumulation_dtype(dtype()));
+  tape.backward(total, 1);
+  EXPECT_EQ(slope.grad().to_values()[0], -131072);
+  EXPECT_EQ(mean(x).value().to_values()[0], -1);
 }
 
 TEST_P(Extremes, AddAndMul) {

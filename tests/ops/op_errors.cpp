@@ -14,10 +14,6 @@
 namespace tandem::testing {
 namespace {
 
-Var var(Tape& tape, const Shape& shape, DType dtype = DType::kF32) {
-  return tape.constant(Tensor(shape, dtype, tape.context().device));
-}
-
 constexpr DType kI32 = DType::kI32;
 const Shape kVolume{2, 4, 8, 8, 8}, kWeight{16, 4, 3, 3, 3};
 
@@ -318,6 +314,11 @@ const std::vector<OpErrorRow> kLossErrors = {
        return softmax(var(t, {3, 0, 4}));
      },
      "[softmax] logits: got [3, 0, 4], expected [N, C] or [N, C, spatial] with C >= 1"},
+    {"log_softmax", "noClasses",
+     [](Tape& t) {
+       return log_softmax(var(t, {3, 0, 4}));
+     },
+     "[log_softmax] logits: got [3, 0, 4], expected [N, C] or [N, C, spatial] with C >= 1"},
     {"cross_entropy", "labelShape",
      [](Tape& t) {
        return cross_entropy(var(t, {2, 3, 4, 4}), var(t, {2, 4, 4}, kI32));
@@ -369,7 +370,8 @@ const std::vector<OpErrorRow> kLossErrors = {
 const std::vector<OpErrorRow>& op_error_table() {
   static const std::vector<OpErrorRow> table = [] {
     std::vector<OpErrorRow> all;
-    for (const auto& part : {kConvErrors, kMatrixErrors, kElementwiseErrors, kNormAndPoolErrors, kLossErrors})
+    for (const auto& part : {kConvErrors, kMatrixErrors, kElementwiseErrors, kNormAndPoolErrors, kLossErrors,
+                             activation_errors()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -1,4 +1,6 @@
 // Rows of softmax and the losses.
+#include <cmath>
+
 #include "core/ops/loss.h"
 #include "tests/ops/formulas.h"
 #include "tests/ops/op_table.h"
@@ -57,11 +59,15 @@ OpRow dice_ce_row(const std::string& variant, const Shape& shape, const DiceCeOp
   return loss_row("dice_ce", variant, shape, dice_ce, options);
 }
 
-OpRow softmax_row(const std::string& variant, const Shape& shape) {
-  OpRow row{.op = "softmax", .variant = variant, .inputs = {{.shape = shape}}};
-  row.build = [](std::span<const Var> in) { return softmax(in[0]); };
+OpRow softmax_row(const std::string& variant, const Shape& shape, bool log = false) {
+  OpRow row{.op = log ? "log_softmax" : "softmax", .variant = variant, .inputs = {{.shape = shape}}};
+  row.build = [log](std::span<const Var> in) { return log ? log_softmax(in[0]) : softmax(in[0]); };
   row.forward_sum = row.backward_sum = shape[1];
-  row.formula = [shape](const InputValues& in) { return softmax_formula(shape, in[0]); };
+  row.formula = [=](const InputValues& in) {
+    Values y = softmax_formula(shape, in[0]);
+    for (double& p : y) p = log ? std::log(p) : p;
+    return y;
+  };
   return row;
 }
 
@@ -74,6 +80,11 @@ std::vector<OpRow> loss_rows() {
                           softmax_row("classes33", {1, 33, 5}),
                           softmax_row("oneClass", {2, 1, 3}),
                           softmax_row("emptyBatch", {0, 3, 4}),
+                          softmax_row("matrix", {3, 5}, true),
+                          softmax_row("3d", {2, 4, 2, 3, 3}, true),
+                          softmax_row("classes33", {1, 33, 5}, true),
+                          softmax_row("oneClass", {2, 1, 3}, true),
+                          softmax_row("emptyBatch", {0, 3, 4}, true),
                           ce_row("matrix", {5, 3}),
                           ce_row("1d", {2, 3, 17}),
                           ce_row("3d", {2, 4, 3, 2, 3}),
@@ -95,6 +106,7 @@ std::vector<OpRow> loss_rows() {
                           dice_ce_row("classes17", {1, 17, 19}),
                           dice_ce_row("ignore", {2, 3, 3, 5}, {.dice = {.ignore_label = kIgnored}})};
   std::vector<OpRow> large{softmax_row("large6", {2, 6, 11, 12, 33}),
+                           softmax_row("large6", {2, 6, 11, 12, 33}, true),
                            dice_ce_row("large6", {2, 6, 11, 12, 33}),
                            dice_ce_row("large20", {1, 20, 11, 12, 33}, {.dice = {.batch = false}})};
   for (OpRow& row : large) {

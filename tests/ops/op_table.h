@@ -48,13 +48,20 @@ struct OpErrorRow {
   std::string text;  // Error::text(), exact
 };
 
+// An operand of an error row: its values are never read.
+inline Var var(Tape& tape, const Shape& shape, DType dtype = DType::kF32) {
+  return tape.constant(Tensor(shape, dtype, tape.context().device));
+}
+
 const std::vector<OpRow>& op_table();
 const std::vector<OpErrorRow>& op_error_table();
 
 // The parts of the table, one file each.
 std::vector<OpRow> conv_rows();
 std::vector<OpRow> elementwise_rows();
+std::vector<OpRow> activation_rows();
 std::vector<OpRow> norm_and_pool_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpErrorRow> activation_errors();
 
 }  // namespace tandem::testing

@@ -62,9 +62,12 @@ class CpuBackend final : public Backend {
     loops_.pool_backward(args, dy, indices, dx);
   }
 
-  void softmax_forward(const Tensor& x, const Tensor& y) override { loops_.softmax_forward(x, y); }
-  void softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) override {
-    loops_.softmax_backward(dy, y, dx);
+  void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) override {
+    loops_.softmax_forward(args, x, y);
+  }
+  void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
+                        const Tensor& dx) override {
+    loops_.softmax_backward(args, dy, y, dx);
   }
   void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
                          const Tensor& sums, const Tensor& loss) override {

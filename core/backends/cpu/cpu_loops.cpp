@@ -20,7 +20,7 @@ OperandKind operand_kind(const Tensor& input, const Tensor& out) {
 void flatten(MapLoop& loop) {
   const auto is_long = [](const Matrix& m) { return m.pitch == m.channels || m.rows <= 1; };
   if (!is_long(loop.out)) return;
-  for (int k = 0; k < 2; ++k) {
+  for (int k = 0; k < kMapInputs; ++k) {
     if (loop.in[k].data == nullptr) continue;
     if (loop.kind[k] == OperandKind::kPerChannel) return;
     if (loop.kind[k] == OperandKind::kFull && !is_long(loop.in[k])) return;
@@ -30,7 +30,7 @@ void flatten(MapLoop& loop) {
     m.channels = m.pitch = 1;
   };
   lengthen(loop.out);
-  for (int k = 0; k < 2; ++k)
+  for (int k = 0; k < kMapInputs; ++k)
     if (loop.in[k].data != nullptr && loop.kind[k] == OperandKind::kFull) lengthen(loop.in[k]);
 }
 
@@ -53,7 +53,7 @@ void CpuLoops::map(const MapArgs& args, std::span<const Tensor> inputs, const Te
   loop_views::for_channels(loop.out.channels, kMapChannels, [&](std::int64_t first, std::int64_t count) {
     MapLoop part = loop;
     part.out = slice(loop.out, first, count);
-    for (int k = 0; k < 2; ++k)
+    for (int k = 0; k < kMapInputs; ++k)
       if (loop.kind[k] != OperandKind::kSingle) part.in[k] = slice(loop.in[k], first, count);
     part.chunks = chunks_of(1, loop.out.rows, count);
     table_->map(part);

@@ -32,8 +32,8 @@ class CpuLoops {
   void pool_forward(const PoolArgs& args, const Tensor& x, const Tensor& y, const Tensor& indices) const;
   void pool_backward(const PoolArgs& args, const Tensor& dy, const Tensor& indices, const Tensor& dx) const;
 
-  void softmax_forward(const Tensor& x, const Tensor& y) const;
-  void softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) const;
+  void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) const;
+  void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y, const Tensor& dx) const;
   void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
                          const Tensor& sums, const Tensor& loss) const;
   void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& seed,

@@ -99,18 +99,21 @@ class LossSums {
 
 }  // namespace
 
-void CpuLoops::softmax_forward(const Tensor& x, const Tensor& y) const {
+void CpuLoops::softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) const {
   if (x.numel() == 0) return;
   const auto scratch = plane_scratch(x.channels());
   SoftmaxLoop loop = softmax_loop(x, 1, scratch.get());
+  loop.log = args.log;
   loop.y = float_matrix(y);
   table_->softmax_forward(loop);
 }
 
-void CpuLoops::softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) const {
+void CpuLoops::softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
+                                const Tensor& dx) const {
   if (y.numel() == 0) return;
   const auto scratch = plane_scratch(dx.channels());
   SoftmaxLoop loop = softmax_loop(dx, 1, scratch.get());
+  loop.log = args.log;
   loop.y = float_matrix(y);
   loop.dy = float_matrix(dy);
   table_->softmax_backward(loop);

@@ -50,8 +50,10 @@ void ReferenceBackend::map(const MapArgs& args, std::span<const Tensor> inputs, 
         double value = 0;
         if constexpr (Functor::kArity == 1)
           value = Functor::apply(values[0](r, c), args.params);
-        else
+        else if constexpr (Functor::kArity == 2)
           value = Functor::apply(values[0](r, c), values[1](r, c), args.params);
+        else
+          value = Functor::apply(values[0](r, c), values[1](r, c), values[2](r, c), args.params);
         result(r, c) = args.accumulate ? result(r, c) + value : value;
       }
   });

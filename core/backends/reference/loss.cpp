@@ -73,20 +73,25 @@ double dice_terms(const SegmentationLossArgs& args, const LossSums& s) {
 
 }  // namespace
 
-void ReferenceBackend::softmax_forward(const Tensor& x, const Tensor& y) {
+void ReferenceBackend::softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) {
   const ReferenceMatrix mx(x), my(y);
   for (std::int64_t r = 0; r < x.rows(); ++r) {
     const std::vector<double> logs = log_softmax(mx, r, x.channels());
-    for (std::int64_t c = 0; c < x.channels(); ++c) my(r, c) = std::exp(logs[static_cast<std::size_t>(c)]);
+    for (std::int64_t c = 0; c < x.channels(); ++c) {
+      const double log_p = logs[static_cast<std::size_t>(c)];
+      my(r, c) = args.log ? log_p : std::exp(log_p);
+    }
   }
 }
 
-void ReferenceBackend::softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) {
+void ReferenceBackend::softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
+                                        const Tensor& dx) {
   const ReferenceMatrix mdy(dy), my(y), mdx(dx);
   for (std::int64_t r = 0; r < y.rows(); ++r) {
     double dot = 0;
-    for (std::int64_t c = 0; c < y.channels(); ++c) dot += mdy(r, c) * my(r, c);
-    for (std::int64_t c = 0; c < y.channels(); ++c) mdx(r, c) = my(r, c) * (mdy(r, c) - dot);
+    for (std::int64_t c = 0; c < y.channels(); ++c) dot += args.log ? mdy(r, c) : mdy(r, c) * my(r, c);
+    for (std::int64_t c = 0; c < y.channels(); ++c)
+      mdx(r, c) = args.log ? mdy(r, c) - std::exp(my(r, c)) * dot : my(r, c) * (mdy(r, c) - dot);
   }
 }
 

@@ -35,8 +35,9 @@ class ReferenceBackend final : public Backend {
                      const Tensor& dx) override;
 
   // loss.cpp
-  void softmax_forward(const Tensor& x, const Tensor& y) override;
-  void softmax_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) override;
+  void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) override;
+  void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
+                        const Tensor& dx) override;
   void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
                          const Tensor& sums, const Tensor& loss) override;
   void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& seed,

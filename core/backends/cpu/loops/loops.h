@@ -29,6 +29,8 @@ struct Chunks {
 
 enum class OperandKind { kFull, kPerChannel, kSingle };
 
+constexpr int kMapInputs = 3;  // the largest arity of a functor
+
 struct MapLoop {
   MapKernel kernel;
   kernels::MapParams params;
@@ -36,8 +38,8 @@ struct MapLoop {
   int threads;
   Chunks chunks;  // one sample of out.rows
   Matrix out;
-  Matrix in[2];
-  OperandKind kind[2];
+  Matrix in[kMapInputs];  // data null: not there
+  OperandKind kind[kMapInputs];
 };
 
 // partial[chunk][channel] = sum over the chunk's rows of x (* y, unless y.data is null).
@@ -91,6 +93,7 @@ struct PoolLoop {
 // Softmax-like loops work on planes: a block of rows is transposed to [channels, block_rows].
 struct SoftmaxLoop {
   int threads;
+  bool log;
   Chunks chunks;
   std::int64_t block_rows;  // a multiple of 16
   float* scratch;           // per thread 2 * channels * block_rows floats

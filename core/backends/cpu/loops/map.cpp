@@ -10,45 +10,52 @@ namespace {
 constexpr std::int64_t kBlock = 2048;  // floats: 8 KiB an operand
 
 template <class F>
-inline void apply_functor(const float* a, const float* b, float* out, std::int64_t n,
-                          const kernels::MapParams& p) {
+inline void apply_functor(const float* const in[], float* out, std::int64_t n, const kernels::MapParams& p) {
+  const float *a = in[0], *b = in[F::kArity > 1 ? 1 : 0], *c = in[F::kArity > 2 ? 2 : 0];
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     if constexpr (F::kArity == 1)
       out[i] = F::apply(a[i], p);
-    else
+    else if constexpr (F::kArity == 2)
       out[i] = F::apply(a[i], b[i], p);
+    else
+      out[i] = F::apply(a[i], b[i], c[i], p);
   }
 }
 
-// At most two vectors of elements.
+// At most two vectors of elements from `i` on.
 template <class F, class T>
-inline void map_piece(const T* a, const T* b, T* out, std::int64_t n, const kernels::MapParams& p) {
-  alignas(64) float x[2 * kLanes], y[2 * kLanes];
-  convert(a, x, n);
-  if constexpr (F::kArity > 1) convert(b, y, n);
-  apply_functor<F>(x, y, x, n, p);
-  convert(x, out, n);
+inline void map_piece(const T* const in[], T* out, std::int64_t i, std::int64_t n,
+                      const kernels::MapParams& p) {
+  alignas(64) float values[F::kArity][2 * kLanes];
+  const float* staged[F::kArity];
+  for (int k = 0; k < F::kArity; ++k) {
+    convert(in[k] + i, values[k], n);
+    staged[k] = values[k];
+  }
+  apply_functor<F>(staged, values[0], n, p);
+  convert(values[0], out + i, n);
 }
 
-// n elements of T; out may be a or b themselves: each is read before it is written. 16-bit elements go
-// through a few vectors of floats, which the compiler keeps in registers.
+// n elements of T; out may be an input itself: each is read before it is written. 16-bit elements go through
+// a few vectors of floats, which the compiler keeps in registers.
 template <class F, class T>
-void map_block(const void* a, const void* b, void* out, std::int64_t n, const kernels::MapParams& params) {
+void map_block(const void* const in[], void* out, std::int64_t n, const kernels::MapParams& params) {
   const kernels::MapParams p = params;
-  const T *from = static_cast<const T*>(a), *other = static_cast<const T*>(F::kArity > 1 ? b : a);
+  const T* from[F::kArity];
+  for (int k = 0; k < F::kArity; ++k) from[k] = static_cast<const T*>(in[k]);
   T* to = static_cast<T*>(out);
   if constexpr (sizeof(T) == sizeof(float)) {
-    apply_functor<F>(from, other, to, n, p);
+    apply_functor<F>(from, to, n, p);
   } else {
     constexpr std::int64_t kPiece = 2 * kLanes;
     std::int64_t i = 0;
-    for (; i + kPiece <= n; i += kPiece) map_piece<F>(from + i, other + i, to + i, kPiece, p);
-    if (i < n) map_piece<F>(from + i, other + i, to + i, n - i, p);
+    for (; i + kPiece <= n; i += kPiece) map_piece<F>(from, to, i, kPiece, p);
+    if (i < n) map_piece<F>(from, to, i, n - i, p);
   }
 }
 
-using BlockFunction = void (*)(const void* a, const void* b, void* out, std::int64_t n,
+using BlockFunction = void (*)(const void* const in[], void* out, std::int64_t n,
                                const kernels::MapParams& params);
 // By kernel, then F32, F16, BF16.
 constexpr BlockFunction kBlockFunctions[][3] = {
@@ -76,17 +83,17 @@ void fill_constant(const Matrix& m, OperandKind kind, std::int64_t channels, flo
   for (std::int64_t i = period; i < kBlock; ++i) block[i] = block[i - period];
 }
 
-void map_rows(const MapLoop& loop, const float* const constant[2], std::int64_t row, std::int64_t count) {
-  alignas(64) float stage[2][kBlock];
+void map_rows(const MapLoop& loop, const float* const constant[], std::int64_t row, std::int64_t count) {
+  alignas(64) float stage[kMapInputs][kBlock];
   alignas(64) float result[kBlock];
-  const float* in[2] = {nullptr, nullptr};
-  for (int k = 0; k < 2; ++k) {
+  const void* in[kMapInputs] = {};
+  for (int k = 0; k < kMapInputs; ++k) {
     if (loop.in[k].data == nullptr) continue;
     in[k] = loop.kind[k] == OperandKind::kFull ? read_rows(loop.in[k], row, count, stage[k]) : constant[k];
   }
   const std::int64_t n = count * loop.out.channels;
   float* target = loop.accumulate ? result : target_rows(loop.out, row, result);
-  block_function(loop, DType::kF32)(in[0], in[1], target, n, loop.params);
+  block_function(loop, DType::kF32)(in, target, n, loop.params);
   if (loop.accumulate) {
     const float* old = read_rows(loop.out, row, count, stage[0]);
     for (std::int64_t i = 0; i < n; ++i) result[i] = old[i] + result[i];
@@ -108,33 +115,41 @@ void copy_rows(const MapLoop& loop, std::int64_t row, std::int64_t count) {
 
 // Whether the operands are whole, dense and of one 16-bit type.
 bool is_direct(const MapLoop& loop) {
-  const Matrix& other = loop.in[1].data == nullptr ? loop.in[0] : loop.in[1];
-  for (int k = 0; k < 2; ++k)
-    if (loop.in[k].data != nullptr && loop.kind[k] != OperandKind::kFull) return false;
-  return !loop.accumulate && common_type(loop.out, loop.in[0], other) != DType::kF32;
+  if (loop.accumulate || loop.out.dtype == DType::kF32 || !is_dense(loop.out)) return false;
+  for (int k = 0; k < kMapInputs; ++k) {
+    const Matrix& in = loop.in[k];
+    const bool alike = loop.kind[k] == OperandKind::kFull && in.dtype == loop.out.dtype && is_dense(in);
+    if (in.data != nullptr && !alike) return false;
+  }
+  return true;
+}
+
+void map_direct(const MapLoop& loop, std::int64_t row, std::int64_t count) {
+  const void* in[kMapInputs] = {};
+  for (int k = 0; k < kMapInputs; ++k)
+    if (loop.in[k].data != nullptr) in[k] = row_pointer(loop.in[k], row);
+  block_function(loop, loop.out.dtype)(in, row_pointer(loop.out, row), count * loop.out.channels,
+                                       loop.params);
 }
 
 }  // namespace
 
 // loop.out.channels <= 2048.
 void map(const MapLoop& loop) {
-  alignas(64) float block[2][kBlock];
-  const float* constant[2] = {block[0], block[1]};
-  for (int k = 0; k < 2; ++k)
+  alignas(64) float block[kMapInputs][kBlock];
+  const float* constant[kMapInputs];
+  for (int k = 0; k < kMapInputs; ++k) {
+    constant[k] = block[k];
     if (loop.in[k].data != nullptr && loop.kind[k] != OperandKind::kFull)
       fill_constant(loop.in[k], loop.kind[k], loop.out.channels, block[k]);
+  }
   const bool is_copy = loop.kernel == MapKernel::kCopy && !loop.accumulate &&
                        loop.kind[0] == OperandKind::kFull && loop.in[0].dtype == loop.out.dtype;
   const bool direct = is_direct(loop);
   const std::int64_t rows_per_block = kBlock / loop.out.channels;
   for_chunks(loop.chunks, loop.threads, [&](const Chunk& chunk) {
     if (is_copy) return copy_rows(loop, chunk.first, chunk.end - chunk.first);
-    if (direct) {
-      const void* other = loop.in[1].data == nullptr ? nullptr : row_pointer(loop.in[1], chunk.first);
-      return block_function(loop, loop.out.dtype)(row_pointer(loop.in[0], chunk.first), other,
-                                                  row_pointer(loop.out, chunk.first),
-                                                  (chunk.end - chunk.first) * loop.out.channels, loop.params);
-    }
+    if (direct) return map_direct(loop, chunk.first, chunk.end - chunk.first);
     for (std::int64_t row = chunk.first; row < chunk.end; row += rows_per_block)
       map_rows(loop, constant, row, chunk.end - row < rows_per_block ? chunk.end - row : rows_per_block);
   });

@@ -1,4 +1,4 @@
-// Softmax over channels and its gradient.
+// Softmax over channels, its logarithm, and their gradients.
 #include "core/backends/cpu/loops/entries.h"
 #include "core/backends/cpu/loops/lanes.h"
 #include "core/backends/cpu/loops/planes.h"
@@ -6,6 +6,7 @@
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
 
+template <bool kLog>
 void softmax_block(const SoftmaxLoop& loop, const PlaneBlock& block) {
   read_planes(loop, loop.x, block);
   const std::int64_t n = padded(block.count);
@@ -16,19 +17,22 @@ void softmax_block(const SoftmaxLoop& loop, const PlaneBlock& block) {
   for (std::int64_t c = 0; c < loop.x.channels; ++c) {
     float* x = planes + c * loop.block_rows;
     for (std::int64_t r = 0; r < n; ++r) {
-      const float e = kernels::exp(x[r] - highest[r]);
-      x[r] = e;
+      const float d = x[r] - highest[r], e = kernels::exp(d);
+      x[r] = kLog ? d : e;
       sum[r] += e;
     }
   }
+  if constexpr (kLog)
+    for (std::int64_t r = 0; r < n; ++r) sum[r] = kernels::log(sum[r]);
   for (std::int64_t c = 0; c < loop.x.channels; ++c) {
     float* x = planes + c * loop.block_rows;
-    for (std::int64_t r = 0; r < n; ++r) x[r] /= sum[r];
+    for (std::int64_t r = 0; r < n; ++r) x[r] = kLog ? x[r] - sum[r] : x[r] / sum[r];
   }
   write_planes(loop, loop.y, block);
 }
 
 // Row by row: the sum needs all of dy and y, which lie densely in the two halves of the scratch.
+template <bool kLog>
 void softmax_gradient_block(const SoftmaxLoop& loop, const PlaneBlock& block) {
   const std::int64_t row = block.row, count = block.count;
   const std::int64_t channels = loop.x.channels;
@@ -40,25 +44,31 @@ void softmax_gradient_block(const SoftmaxLoop& loop, const PlaneBlock& block) {
     Vec lanes = {};
     float dot = 0;
     std::int64_t c = 0;
-    for (; c + kLanes <= channels; c += kLanes) lanes += load<Vec>(dy_row + c) * load<Vec>(y_row + c);
-    for (; c < channels; ++c) dot += dy_row[c] * y_row[c];
+    for (; c + kLanes <= channels; c += kLanes)
+      lanes += kLog ? load<Vec>(dy_row + c) : load<Vec>(dy_row + c) * load<Vec>(y_row + c);
+    for (; c < channels; ++c) dot += kLog ? dy_row[c] : dy_row[c] * y_row[c];
     dot += sum_lanes(lanes);
 #pragma GCC ivdep
-    for (c = 0; c < channels; ++c) dx[r * channels + c] = y_row[c] * (dy_row[c] - dot);
+    for (c = 0; c < channels; ++c)
+      dx[r * channels + c] = kLog ? dy_row[c] - kernels::exp(y_row[c]) * dot : y_row[c] * (dy_row[c] - dot);
   }
   finish_rows(loop.x, row, count, dx);
 }
 
 }  // namespace
 
-// y = exp(x - max) / sum over channels.
+// y = exp(x - max) / sum over channels, or its logarithm.
 void softmax_forward(const SoftmaxLoop& loop) {
-  for_plane_blocks(loop, [&](const PlaneBlock& block) { softmax_block(loop, block); });
+  for_plane_blocks(loop, [&](const PlaneBlock& block) {
+    loop.log ? softmax_block<true>(loop, block) : softmax_block<false>(loop, block);
+  });
 }
 
-// x (dx) = y * (dy - sum over channels of dy y).
+// x (dx) = y * (dy - sum over channels of dy y); of the logarithm dy - e^y (sum over channels of dy).
 void softmax_backward(const SoftmaxLoop& loop) {
-  for_plane_blocks(loop, [&](const PlaneBlock& block) { softmax_gradient_block(loop, block); });
+  for_plane_blocks(loop, [&](const PlaneBlock& block) {
+    loop.log ? softmax_gradient_block<true>(loop, block) : softmax_gradient_block<false>(loop, block);
+  });
 }
 
 }  // namespace tandem::TD_ISA_NAMESPACE
