@@ -20,6 +20,8 @@ constexpr auto kCommands = std::to_array<Command>({
      "tandem config show configs/unet3d_ct.yaml optimizer.lr=1e-3 --origin", config_show_command},
     {"config docs", "Print the table of all keys as Markdown", "tandem config docs > docs/config.md",
      config_docs_command},
+    {"data check", "List every fault of every file", "tandem data check configs/unet3d_ct.yaml",
+     data_check_command},
     {"data convert", "Make a case file from NIfTI images and labels",
      "tandem data convert ct.nii.gz --label seg.nii.gz --region x=0:61 --output left.h5",
      data_convert_command},

@@ -87,6 +87,7 @@ Action ckpt_verify_command(Arguments& arguments);
 Action config_check_command(Arguments& arguments);
 Action config_docs_command(Arguments& arguments);
 Action config_show_command(Arguments& arguments);
+Action data_check_command(Arguments& arguments);
 Action data_convert_command(Arguments& arguments);
 Action data_synth_command(Arguments& arguments);
 Action doctor_command(Arguments& arguments);

@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "data/case_list.h"
 #include "data/convert.h"
 #include "data/nifti.h"
 #include "data/phantom.h"
@@ -40,9 +41,25 @@ struct SynthFlags {
   bool overwrite = false;
 };
 
+void check_synth_names(const SynthFlags& flags) {
+  if (!flags.label && !is_case_file_name(flags.output))
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[synth] output: got {}, expected a name that ends in .h5, .hdf, .hdf5 or .hd5",
+                            flags.output),
+                "Pass --label too for NIfTI files.");
+  if (!flags.label) return;
+  for (const std::string& file : {flags.output, *flags.label})
+    if (!is_nifti_name(file))
+      fail(ErrorKind::kUsage, "[synth] output: got {}, expected a name that ends in .nii or .nii.gz", file);
+  if (std::filesystem::path(flags.output).lexically_normal() ==
+      std::filesystem::path(*flags.label).lexically_normal())
+    fail(ErrorKind::kUsage, "[synth] output: got {} for image and labels, expected two files", flags.output);
+}
+
 int run_synth(const SynthFlags& flags) {
   const auto seed = static_cast<std::uint64_t>(flags.seed.value_or(1));
   const Index3 shape = flags.size ? Index3{*flags.size, *flags.size, *flags.size} : kPhantomShape;
+  check_synth_names(flags);
   for (const std::string& file : {flags.output, flags.label.value_or("")})
     if (!file.empty() && !flags.overwrite && std::filesystem::exists(file))
       throw Error(ErrorKind::kUsage,
@@ -74,6 +91,7 @@ Action data_convert_command(Arguments& arguments) {
       .option("--output", "FILE", flags->options.output, "Case file to write (.h5)")
       .option("--case-id", "NAME", flags->options.case_id,
               "Name of the case; default: from the image and the region")
+      .option("--nan", "N", flags->options.nan_value, "Put this number where a voxel is not finite")
       .flag("--overwrite", flags->options.overwrite, "Replace an existing output");
   return [flags] { return run_convert(*flags); };
 }

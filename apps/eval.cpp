@@ -24,15 +24,15 @@ struct Flags {
 
 int evaluate(const Flags& flags) {
   const SavedRun run = open_run(flags.run, flags.overrides);
-  const std::vector<std::string>& patterns = flags.inputs.empty() ? run.job.data.validation : flags.inputs;
-  if (patterns.empty())
+  const std::vector<CaseEntry> cases =
+      flags.inputs.empty() ? validation_cases(run.job.data) : list_cases(flags.inputs);
+  if (cases.empty())
     throw Error(ErrorKind::kUsage, "[eval] no cases: data.validation of the run is empty",
                 "Name some with --input FILE.");
-  const std::vector<std::string> files = expand_case_files(patterns);
-  const EvaluationModel loaded = load_model(run, open_voxel_source(files.front())->info());
+  const EvaluationModel loaded = load_model(run, read_case_info(cases.front(), run.job.data.orientation));
   const auto start = std::chrono::steady_clock::now();
   const SegmentationScores scores = evaluate_cases(
-      run.job.data, files, window_options(run.job.validate, run.job.patch, run.job.augment),
+      run.job.data, cases, window_options(run.job.validate, run.job.patch, run.job.augment),
       metric_options(run.job.validate), patch_model(loaded.session.context, *loaded.session.model));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const EvaluationInfo info{.checkpoint = run.checkpoint_path.filename().string(),

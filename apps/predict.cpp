@@ -44,7 +44,7 @@ int predict(const Flags& flags) {
                 "Give --overwrite to replace it.");
   prepare_output(flags);
   const SavedRun run = open_run(flags.run, flags.overrides);
-  std::unique_ptr<VoxelSource> source = open_voxel_source(flags.input);
+  std::unique_ptr<VoxelSource> source = open_case(case_of_file(flags.input), run.job.data.orientation);
   const EvaluationModel loaded = load_model(run, source->info());
   DataOptions data = run.job.data;
   data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read

@@ -94,12 +94,12 @@ int summarise(const Flags& flags) {
   const JobOptions job = load_job(flags.file, flags.overrides);
   std::int64_t channels = flags.channels.value_or(0);
   if (channels == 0) {
-    const auto files = expand_case_files(job.data.train);
-    if (files.empty())
+    const std::vector<CaseEntry> cases = training_cases(job.data);
+    if (cases.empty())
       throw Error(ErrorKind::kConfig,
                   "[summary] data.train names no case, so the input channels are not known",
                   "Give --channels N.");
-    channels = open_voxel_source(files.front())->info().channels;
+    channels = read_case_info(cases.front(), job.data.orientation).channels;
   }
   ModelSession session = make_session(job, channels);
   Summary(session, job, channels).print(job, session);

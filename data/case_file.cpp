@@ -176,6 +176,7 @@ CaseFile::CaseFile(const fs::path& path, const Hdf5Limits& limits) : file_(Hdf5F
   if (!std::equal(label.shape.begin(), label.shape.end(), shape.begin(), shape.end()))
     fail(ErrorKind::kData, "[case] {}: /label: got shape {}, expected {} as /raw", info_.file,
          shape_text(label.shape), to_string(shape));
+  wide_labels_ = number_size(label.type) == 8 || label.type == NumberType::kU32;
 }
 
 void CaseFile::read_image(const Index3& begin, const Index3& size, std::span<float> values) const {
@@ -188,7 +189,20 @@ void CaseFile::read_labels(const Index3& begin, const Index3& size, std::span<st
   if (!info_.has_labels)
     fail(ErrorKind::kData, "[case] {}: got no /label, expected one: this case can only be predicted",
          info_.file);
-  file_.read_box(kLabel, NumberType::kI32, begin, size, std::as_writable_bytes(values));
+  if (!wide_labels_)
+    return file_.read_box(kLabel, NumberType::kI32, begin, size, std::as_writable_bytes(values));
+  std::vector<std::int64_t> wide(values.size());
+  file_.read_box(kLabel, NumberType::kI64, begin, size, std::as_writable_bytes(std::span(wide)));
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    if (wide[i] < INT32_MIN || wide[i] > INT32_MAX)
+      fail(ErrorKind::kData,
+           "[case] {}: /label voxel {} (z, y, x): got {}, expected a whole number within 32 bits", info_.file,
+           to_string({begin[0] + at / (size[1] * size[2]), begin[1] + at / size[2] % size[1],
+                      begin[2] + at % size[2]}),
+           wide[i]);
+    values[i] = static_cast<std::int32_t>(wide[i]);
+  }
 }
 
 void write_case(const fs::path& path, const std::string& id, const Volume& image, const LabelVolume* labels,

@@ -28,13 +28,15 @@ class CaseFile final : public VoxelSource {
   const CaseInfo& info() const override { return info_; }
   // Fills values [C, size z, y, x] of the box at `begin`, which must lie inside.
   void read_image(const Index3& begin, const Index3& size, std::span<float> values) const override;
-  // Fills values [size z, y, x]; Error{kData} if the case has no labels.
+  // Fills values [size z, y, x]; Error{kData} if the case has no labels, or naming the first voxel whose
+  // label does not fit into 32 bits.
   void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const override;
 
  private:
   Hdf5File file_;
   CaseInfo info_;
   bool channel_axis_ = false;
+  bool wide_labels_ = false;  // of a type that does not fit into int32
 };
 
 // Writes a case (atomically): /raw as i16 if all values are whole and fit, else f32; /label (`labels` may be

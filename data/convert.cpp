@@ -6,42 +6,55 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "data/case_file.h"
-#include "data/nifti.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSameGridMm = 1e-3;
-
-void expect_same_grid(const Geometry& grid, const Geometry& other, const std::string& file,
-                      const std::string& other_file) {
-  if (grid.shape() != other.shape())
-    fail(ErrorKind::kData, "[convert] {}: shape z, y, x: got {}, expected {} as {}", other_file,
-         to_string(other.shape()), to_string(grid.shape()), file);
-  const Affine a = grid.affine(), b = other.affine();
-  for (std::size_t i = 0; i < 12; ++i)
-    if (std::abs(a[i] - b[i]) > kSameGridMm)
-      fail(ErrorKind::kData, "[convert] {}: affine row {} column {}: got {}, expected {} as {}", other_file,
-           i / 4, i % 4, b[i], a[i], file);
+// What the output may be called; said before anything is read.
+void check_output(const ConvertOptions& options) {
+  const fs::path output = options.output;
+  if (!is_case_file_name(output))
+    fail(ErrorKind::kUsage, "[convert] output: got {}, expected a name that ends in .h5, .hdf, .hdf5 or .hd5",
+         options.output);
+  std::vector<std::string> inputs = options.images;
+  if (!options.label.empty()) inputs.push_back(options.label);
+  for (const std::string& input : inputs)
+    if (std::error_code error; fs::equivalent(output, input, error))
+      throw Error(ErrorKind::kUsage, fmt::format("[convert] {}: is input and output", options.output),
+                  "Give the case file another name.");
+  if (!options.overwrite && fs::exists(output))
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[convert] output: got {}, which exists, expected a new file", options.output),
+                "Choose another name, or pass --overwrite.");
 }
 
-Volume read_images(const std::vector<std::string>& files) {
-  Volume result;
-  for (const std::string& file : files) {
-    const Volume stored = read_nifti(file);
-    Volume image = on_grid(stored, stored.geometry.canonical());
-    if (&file == &files.front()) {
-      result = std::move(image);
-      continue;
+// A voxel that is not finite would stop the training later: refused here, or replaced where the user says so.
+void treat_non_finite(const ConvertOptions& options, Volume& image) {
+  std::int64_t replaced = 0;
+  for (std::size_t i = 0; i < image.values.size(); ++i) {
+    if (std::isfinite(image.values[i])) continue;
+    if (!options.nan_value) {
+      const Index3& shape = image.geometry.shape();
+      const auto at = static_cast<std::int64_t>(i), v = at % voxel_count(shape);
+      throw Error(
+          ErrorKind::kData,
+          fmt::format(
+              "[convert] {}: channel {}, voxel [{}, {}, {}] (z, y, x) of the canonical volume: got {}, "
+              "expected a finite number",
+              options.images.front(), at / voxel_count(shape), v / (shape[1] * shape[2]),
+              v / shape[2] % shape[1], v % shape[2], image.values[i]),
+          "Repair the image, or pass --nan VALUE to put a number there.");
     }
-    expect_same_grid(result.geometry, image.geometry, files.front(), file);
-    result.channels += image.channels;
-    result.values.insert(result.values.end(), image.values.begin(), image.values.end());
+    image.values[i] = static_cast<float>(*options.nan_value);
+    ++replaced;
   }
-  return result;
+  if (replaced > 0)
+    log_warning("[convert] {}: {} voxels that are not finite became {}", options.images.front(), replaced,
+                *options.nan_value);
 }
 
 Geometry target_grid(const Geometry& canonical, const ConvertOptions& options) {
@@ -91,20 +104,15 @@ Region parse_region(const std::string& text) {
 ConvertReport convert_case(const ConvertOptions& options) {
   if (options.images.empty())
     fail(ErrorKind::kUsage, "[convert] image: got none, expected at least one NIfTI file");
-  if (!options.overwrite && fs::exists(options.output))
-    throw Error(ErrorKind::kUsage,
-                fmt::format("[convert] output: got {}, which exists, expected a new file", options.output),
-                "Choose another name, or pass --overwrite.");
-  const Volume image = read_images(options.images);
+  check_output(options);
+  Volume image = read_channels(options.images, Orientation::kCanonical);
+  treat_non_finite(options, image);
   const Geometry grid = target_grid(image.geometry, options);
   ConvertReport report{
       options.case_id.empty() ? default_id(options) : options.case_id, grid, image.channels, {}};
   LabelVolume labels;
   if (!options.label.empty()) {
-    const LabelVolume stored = read_nifti_labels(options.label);
-    labels = on_grid(stored, stored.geometry.canonical());
-    expect_same_grid(image.geometry, labels.geometry, options.images.front(), options.label);
-    labels.geometry = image.geometry;  // one source for both: that of the image
+    labels = read_labels_of(options.label, image, options.images.front(), Orientation::kCanonical);
     labels = on_grid(labels, grid);
     for (const std::int32_t value : labels.values) ++report.label_counts[value];
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ConvertOptions {
   std::string output;
   std::string case_id;  // "": the first image's name without extensions, with the region and flips
   bool overwrite = false;
+  std::optional<std::int64_t>
+      nan_value;  // takes the place of voxels that are not finite; else they are refused
 };
 
 struct ConvertReport {
@@ -39,8 +42,9 @@ Region parse_region(const std::string& text);
 // "x" -> 2, "y" -> 1, "z" -> 0; Error{kUsage} otherwise.
 int parse_axis(const std::string& text);
 
-// Throws Error{kUsage} for an output that exists (without overwrite) or a region outside, Error{kData} for
-// files that cannot be read or do not lie on one grid (shapes differ, or affines by more than 1e-3 mm).
+// Throws Error{kUsage} for an output that exists (without overwrite), is an input or has another ending than
+// a case file, or a region outside; Error{kData} for files that cannot be read, do not lie on one grid
+// (shapes differ, or affines by more than 1e-3 mm) or hold voxels that are not finite.
 ConvertReport convert_case(const ConvertOptions& options);
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/files.h"
 #include "data/hdf5_internal.h"
 
 namespace tandem {
@@ -108,9 +109,7 @@ Hdf5File Hdf5File::open(const fs::path& path, const Hdf5Limits& limits) {
   auto state = std::make_unique<State>();
   state->name = path.string();
   state->limits = limits;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error))
-    fail(ErrorKind::kData, "[hdf5] {}: got no such file, expected an HDF5 file", state->name);
+  expect_readable(path, "hdf5", "an HDF5 file");
   const Hdf5Handle access = file_access(state->name);
   state->file = own_hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &H5Fclose, state->name, "file",
                          "got something that is no intact HDF5 file");

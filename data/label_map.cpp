@@ -30,6 +30,11 @@ LabelMap::LabelMap(const std::vector<LabelClass>& classes, OtherLabels other)
   }
 }
 
+std::optional<std::int64_t> LabelMap::class_of(std::int32_t value) const {
+  const auto entry = class_of_.find(value);
+  return entry == class_of_.end() ? std::nullopt : std::optional<std::int64_t>(entry->second);
+}
+
 void LabelMap::apply(std::span<const std::int32_t> values, std::span<std::uint8_t> classes,
                      UnknownLabels& unknown) const {
   check_internal(values.size() == classes.size(), "LabelMap::apply: sizes differ");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -23,6 +24,8 @@ class LabelMap {
   std::int64_t classes() const { return static_cast<std::int64_t>(names_.size()); }
   const std::vector<std::string>& names() const { return names_; }
 
+  // The class of a value; nothing if no class names it.
+  std::optional<std::int64_t> class_of(std::int32_t value) const;
   // values -> class indices (same size). Values that no class names become 0 and, unless they are declared
   // background, are counted in `unknown`.
   void apply(std::span<const std::int32_t> values, std::span<std::uint8_t> classes,

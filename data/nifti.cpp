@@ -1,4 +1,4 @@
-// Reading and writing of NIfTI-1 voxels. zlib reads plain and compressed files alike; the header is checked,
+// Reading and writing of NIfTI voxels. zlib reads plain and compressed files alike; the header is checked,
 // and the size of the file held against it, before anything is allocated.
 #include "data/nifti.h"
 
@@ -27,9 +27,8 @@ constexpr std::uint64_t kMaxExpansion = 1032;
 class Input {
  public:
   explicit Input(const fs::path& path) : name_(path.string()), file_(nullptr, &gzclose) {
+    expect_readable(path, "nifti", "a .nii or .nii.gz file");
     std::error_code error;
-    if (!fs::is_regular_file(path, error))
-      fail(ErrorKind::kData, "[nifti] {}: got no such file, expected a .nii or .nii.gz file", name_);
     stored_bytes_ = fs::file_size(path, error);
     file_.reset(gzopen(path.c_str(), "rb"));
     if (!file_) fail(ErrorKind::kResource, "[nifti] {}: cannot be opened: {}", name_, std::strerror(errno));
@@ -68,10 +67,14 @@ class Input {
            name_, plain ? "file" : "compressed file", stored_bytes_,
            plain ? declared : declared / kMaxExpansion);
   }
-  // Makes zlib compare the checksum behind the last byte.
+  // Makes zlib read and compare the checksum behind the last byte. A file cut within it gives no error code
+  // of gzread, only the state Z_BUF_ERROR.
   void finish() {
     std::byte extra;
-    if (gzread(file_.get(), &extra, 1) < 0) fail_short("checksum", 0, 1);
+    int code = Z_OK;
+    const int got = gzread(file_.get(), &extra, 1);
+    gzerror(file_.get(), &code);
+    if (got < 0 || code == Z_BUF_ERROR) fail_short("checksum", 0, 8);
   }
 
  private:
@@ -97,13 +100,16 @@ struct OpenNifti {
 
 OpenNifti open_nifti(const fs::path& path, const NiftiLimits& limits) {
   auto input = std::make_unique<Input>(path);
-  std::array<std::byte, kNiftiHeaderBytes> bytes;
+  std::vector<std::byte> bytes(kNiftiHeaderBytes);
   input->read(bytes, "header");
+  const std::size_t first = bytes.size();
+  bytes.resize(nifti_header_bytes(bytes, input->name()));
+  input->read(std::span(bytes).subspan(first), "header");
   const NiftiHeader header = parse_nifti_header(bytes, input->name(), limits.voxels);
   const auto data_bytes = static_cast<std::uint64_t>(header.value_count()) * number_size(header.type);
   input->expect_at_most(header.data_offset + data_bytes);
   Geometry geometry(SourceGrid{header.shape, nifti_affine(header, input->name()), header.space});
-  input->skip(header.data_offset - kNiftiHeaderBytes, "bytes before vox_offset");
+  input->skip(header.data_offset - bytes.size(), "bytes before vox_offset");
   return {std::move(input), header, std::move(geometry)};
 }
 
@@ -195,12 +201,11 @@ std::vector<std::byte> start_file(const fs::path& path, const Geometry& geometry
   header.channels = channels;
   header.space = geometry.source().space;
   for (const std::int64_t n : {header.shape[0], header.shape[1], header.shape[2], channels})
-    if (n < 1 || n > std::numeric_limits<std::int16_t>::max())
+    if (n < 1)
       fail(ErrorKind::kData,
-           "[nifti] {}: size: got {} voxels x {} channels, expected 1..32767 along each axis (NIfTI-1)",
+           "[nifti] {}: size: got {} voxels x {} channels, expected at least 1 along each axis",
            path.string(), to_string(header.shape), channels);
-  const auto bytes = encode_nifti_header(header);
-  return {bytes.begin(), bytes.end()};
+  return encode_nifti_header(header);
 }
 
 void finish_file(const fs::path& path, std::span<const std::byte> bytes) {
@@ -225,6 +230,11 @@ Volume read_nifti(const fs::path& path, const NiftiLimits& limits) {
     for (std::size_t i = 0; i < values.size(); ++i) volume.values[first + i] = static_cast<float>(values[i]);
   });
   return volume;
+}
+
+NiftiInfo read_nifti_info(const fs::path& path, const NiftiLimits& limits) {
+  const OpenNifti file = open_nifti(path, limits);
+  return {file.geometry, file.header.channels};
 }
 
 LabelVolume read_nifti_labels(const fs::path& path, const NiftiLimits& limits) {

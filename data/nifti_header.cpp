@@ -1,11 +1,12 @@
-// Parsing, checking and encoding of NIfTI-1 headers (field offsets: nifti1.h of the standard).
+// Parsing, checking and encoding of headers (field offsets: nifti1.h and nifti2.h of the standard).
 #include "data/nifti_header.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <optional>
+#include <limits>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -16,22 +17,21 @@ namespace {
 constexpr double kMaxShear = 1e-2;
 constexpr double kShearWithoutWarning = 1e-4;
 
-enum Offset : std::size_t {
-  kSizeofHdr = 0,
-  kDim = 40,
-  kDatatype = 70,
-  kBitpix = 72,
-  kPixdim = 76,
-  kVoxOffset = 108,
-  kSclSlope = 112,
-  kSclInter = 116,
-  kXyztUnits = 123,
-  kQformCode = 252,
-  kSformCode = 254,
-  kQuatern = 256,
-  kSrow = 280,
-  kMagic = 344,
+// Where a field lies in a NIfTI-1 and in a NIfTI-2 header, and in which widths they keep it.
+struct Offset {
+  std::size_t one, two;
 };
+constexpr Offset kDim{40, 16};          // i16 | i64
+constexpr Offset kDatatype{70, 12};     // i16
+constexpr Offset kBitpix{72, 14};       // i16
+constexpr Offset kPixdim{76, 104};      // f32 | f64, as the other numbers
+constexpr Offset kVoxOffset{108, 168};  // f32 | i64
+constexpr Offset kSclSlope{112, 176}, kSclInter{116, 184};
+constexpr Offset kXyztUnits{123, 500};                        // u8 | i32
+constexpr Offset kQformCode{252, 344}, kSformCode{254, 348};  // i16 | i32
+constexpr Offset kQuatern{256, 352}, kSrow{280, 400};
+constexpr Offset kMagic{344, 4};
+constexpr std::string_view kMagicOne{"n+1\0", 4}, kMagicTwo{"n+2\0\r\n\032\n", 8};
 
 struct TypeCode {
   std::int16_t code;
@@ -42,12 +42,13 @@ constexpr TypeCode kTypeCodes[] = {{2, NumberType::kU8},    {4, NumberType::kI16
                                    {512, NumberType::kU16}, {768, NumberType::kU32}, {1024, NumberType::kI64},
                                    {1280, NumberType::kU64}};
 
-// Reads fields of a header in either byte order.
+// Reads fields of a header of either version and byte order.
 class HeaderReader {
  public:
-  HeaderReader(std::span<const std::byte, kNiftiHeaderBytes> bytes, bool swapped)
-      : bytes_(bytes), swapped_(swapped) {}
+  HeaderReader(std::span<const std::byte> bytes, bool swapped)
+      : bytes_(bytes), swapped_(swapped), two_(bytes.size() >= kNifti2HeaderBytes) {}
 
+  bool two() const { return two_; }
   template <class T>
   T get(std::size_t offset, std::size_t index = 0) const {
     std::array<std::byte, sizeof(T)> raw;
@@ -55,16 +56,25 @@ class HeaderReader {
     if (swapped_) std::reverse(raw.begin(), raw.end());
     return std::bit_cast<T>(raw);
   }
-  template <class T, std::size_t N>
-  std::array<T, N> array(std::size_t offset) const {
-    std::array<T, N> values;
-    for (std::size_t i = 0; i < N; ++i) values[i] = get<T>(offset, i);
+  // A field that NIfTI-1 keeps as One and NIfTI-2 as Two.
+  template <class One, class Two>
+  Two field(Offset offset, std::size_t index = 0) const {
+    return two_ ? get<Two>(offset.two, index) : static_cast<Two>(get<One>(offset.one, index));
+  }
+  double number(Offset offset, std::size_t index = 0) const { return field<float, double>(offset, index); }
+  template <std::size_t N>
+  std::array<float, N> floats(Offset offset) const {
+    std::array<float, N> values;
+    for (std::size_t i = 0; i < N; ++i) values[i] = static_cast<float>(number(offset, i));
     return values;
+  }
+  std::string_view text(Offset offset, std::size_t bytes) const {
+    return {reinterpret_cast<const char*>(bytes_.data()) + (two_ ? offset.two : offset.one), bytes};
   }
 
  private:
-  std::span<const std::byte, kNiftiHeaderBytes> bytes_;
-  bool swapped_;
+  std::span<const std::byte> bytes_;
+  bool swapped_, two_;
 };
 
 template <class Got>
@@ -73,26 +83,41 @@ template <class Got>
   fail(ErrorKind::kData, "[nifti] {}: {}: got {}, expected {}", file, field, got, expected);
 }
 
-bool is_swapped(std::span<const std::byte, kNiftiHeaderBytes> bytes, const std::string& file) {
-  const auto native = HeaderReader(bytes, false).get<std::int32_t>(kSizeofHdr);
-  const auto other = HeaderReader(bytes, true).get<std::int32_t>(kSizeofHdr);
-  if (native == 348) return false;
-  if (other == 348) return true;
-  if (native == 540 || other == 540)
-    reject(file, "sizeof_hdr", "540 (NIfTI-2)", "348 (NIfTI-1); save the file as NIfTI-1");
-  reject(file, "sizeof_hdr", native, "348 (a NIfTI-1 file)");
+bool is_swapped(std::span<const std::byte> bytes, const std::string& file) {
+  const auto native = HeaderReader(bytes, false).get<std::int32_t>(0);
+  const auto other = HeaderReader(bytes, true).get<std::int32_t>(0);
+  for (const std::int32_t size :
+       {static_cast<std::int32_t>(kNiftiHeaderBytes), static_cast<std::int32_t>(kNifti2HeaderBytes)}) {
+    if (native == size) return false;
+    if (other == size) return true;
+  }
+  reject(file, "sizeof_hdr", native, "348 (a NIfTI-1 file) or 540 (NIfTI-2)");
+}
+
+void check_magic(const HeaderReader& fields, const std::string& file) {
+  const std::string_view magic = fields.text(kMagic, 4);
+  const std::string_view expected = fields.two() ? kMagicTwo : kMagicOne;
+  if (fields.text(kMagic, expected.size()) == expected) return;
+  const std::string named = fields.two() ? "\"n+2\"" : "\"n+1\"";
+  if (magic.substr(0, 2) == "ni")
+    reject(file, "magic", fmt::format("\"{}\" (a .hdr/.img pair)", magic.substr(0, 3)),
+           named + " (one .nii file)");
+  reject(file, "magic",
+         fmt::format("bytes {:#04x} {:#04x} {:#04x} {:#04x}", magic[0], magic[1], magic[2], magic[3]), named);
 }
 
 void parse_dimensions(const HeaderReader& fields, const std::string& file, std::int64_t max_voxels,
                       NiftiHeader& header) {
-  const auto rank = fields.get<std::int16_t>(kDim);
+  const auto rank = fields.field<std::int16_t, std::int64_t>(kDim);
   if (rank < 1 || rank > 7) reject(file, "dim[0] (number of dimensions)", rank, "1..7");
   std::array<std::int64_t, 8> dim;
   dim.fill(1);
   __extension__ unsigned __int128 product = 1;
   for (std::size_t i = 1; i <= static_cast<std::size_t>(rank); ++i) {
-    dim[i] = fields.get<std::int16_t>(kDim, i);
-    if (dim[i] < 1) reject(file, fmt::format("dim[{}]", i), dim[i], "1..32767");
+    dim[i] = fields.field<std::int16_t, std::int64_t>(kDim, i);
+    if (dim[i] < 1 || dim[i] > max_voxels)
+      reject(file, fmt::format("dim[{}]", i), dim[i],
+             fields.two() ? fmt::format("1..{}", max_voxels) : "1..32767");
     product *= static_cast<std::uint64_t>(dim[i]);
   }
   if (product > static_cast<std::uint64_t>(max_voxels))
@@ -105,25 +130,28 @@ void parse_dimensions(const HeaderReader& fields, const std::string& file, std::
 }
 
 void parse_values(const HeaderReader& fields, const std::string& file, NiftiHeader& header) {
-  const auto code = fields.get<std::int16_t>(kDatatype);
+  const auto code = fields.field<std::int16_t, std::int16_t>(kDatatype);
   const auto* known = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes),
                                    [&](const TypeCode& row) { return row.code == code; });
   if (known == std::end(kTypeCodes))
     reject(file, "datatype", code,
            "2 4 8 16 64 256 512 768 1024 or 1280 (integers and floats of 8 to 64 bits)");
   header.type = known->type;
-  const auto bits = fields.get<std::int16_t>(kBitpix);
+  const auto bits = fields.field<std::int16_t, std::int16_t>(kBitpix);
   const auto expected_bits = static_cast<int>(8 * number_size(header.type));
   if (bits != expected_bits)
     reject(file, "bitpix", bits, fmt::format("{} for datatype {}", expected_bits, code));
 
-  const auto offset = fields.get<float>(kVoxOffset);
-  if (!std::isfinite(offset) || offset != std::floor(offset) || offset < 0 || offset > 1e9f ||
-      (offset > 0 && offset < static_cast<float>(kNiftiDataOffset)))
-    reject(file, "vox_offset", offset, "a whole number from 352 to 1e9");
-  header.data_offset = offset > 0 ? static_cast<std::size_t>(offset) : kNiftiDataOffset;
+  const double offset = fields.two() ? static_cast<double>(fields.get<std::int64_t>(kVoxOffset.two))
+                                     : static_cast<double>(fields.get<float>(kVoxOffset.one));
+  const auto least = static_cast<double>(fields.two() ? kNifti2HeaderBytes + 4 : kNiftiDataOffset);
+  if (!std::isfinite(offset) || offset != std::floor(offset) || offset < 0 || offset > 1e9 ||
+      (offset > 0 && offset < least))
+    reject(file, "vox_offset", static_cast<float>(offset),
+           fmt::format("a whole number from {} to 1e9", least));
+  header.data_offset = static_cast<std::size_t>(offset > 0 ? offset : least);
 
-  const auto slope = fields.get<float>(kSclSlope), inter = fields.get<float>(kSclInter);
+  const double slope = fields.number(kSclSlope), inter = fields.number(kSclInter);
   if (slope == 0 || std::isnan(slope)) return;  // nibabel writes NaN for "none"
   if (std::isinf(slope)) reject(file, "scl_slope", slope, "a finite number");
   if (!std::isfinite(inter)) reject(file, "scl_inter", inter, "a finite number");
@@ -219,27 +247,26 @@ void check_affine(const Affine& affine, std::string_view form, const std::string
 
 }  // namespace
 
-NiftiHeader parse_nifti_header(std::span<const std::byte, kNiftiHeaderBytes> bytes, const std::string& file,
+std::size_t nifti_header_bytes(std::span<const std::byte> bytes, const std::string& file) {
+  const bool swapped = is_swapped(bytes, file);
+  return static_cast<std::size_t>(HeaderReader(bytes, swapped).get<std::int32_t>(0));
+}
+
+NiftiHeader parse_nifti_header(std::span<const std::byte> bytes, const std::string& file,
                                std::int64_t max_voxels) {
   NiftiHeader header;
   header.swapped = is_swapped(bytes, file);
   const HeaderReader fields(bytes, header.swapped);
-  const auto magic = fields.array<char, 4>(kMagic);
-  if (std::memcmp(magic.data(), "ni1", 4) == 0)
-    reject(file, "magic", "\"ni1\" (a .hdr/.img pair)", "\"n+1\" (one .nii file)");
-  if (std::memcmp(magic.data(), "n+1", 4) != 0)
-    reject(file, "magic",
-           fmt::format("bytes {:#04x} {:#04x} {:#04x} {:#04x}", magic[0], magic[1], magic[2], magic[3]),
-           "\"n+1\"");
+  check_magic(fields, file);
   parse_dimensions(fields, file, max_voxels, header);
   parse_values(fields, file, header);
   NiftiSpace& space = header.space;
-  space.xyzt_units = fields.get<std::uint8_t>(kXyztUnits);
-  space.qform_code = fields.get<std::int16_t>(kQformCode);
-  space.sform_code = fields.get<std::int16_t>(kSformCode);
-  space.pixdim = fields.array<float, 4>(kPixdim);
-  space.quatern = fields.array<float, 6>(kQuatern);
-  space.srow = fields.array<float, 12>(kSrow);
+  space.xyzt_units = static_cast<std::uint8_t>(fields.field<std::uint8_t, std::int32_t>(kXyztUnits));
+  space.qform_code = static_cast<std::int16_t>(fields.field<std::int16_t, std::int32_t>(kQformCode));
+  space.sform_code = static_cast<std::int16_t>(fields.field<std::int16_t, std::int32_t>(kSformCode));
+  space.pixdim = fields.floats<4>(kPixdim);
+  space.quatern = fields.floats<6>(kQuatern);
+  space.srow = fields.floats<12>(kSrow);
   return header;
 }
 
@@ -255,33 +282,48 @@ Affine nifti_affine(const NiftiHeader& header, const std::string& file) {
   return affine;
 }
 
-std::array<std::byte, kNiftiDataOffset> encode_nifti_header(const NiftiHeader& header) {
-  std::array<std::byte, kNiftiDataOffset> bytes{};
-  const auto put = [&](std::size_t offset, const auto& value) {
-    std::memcpy(bytes.data() + offset, &value, sizeof(value));
+std::vector<std::byte> encode_nifti_header(const NiftiHeader& header) {
+  const std::array<std::int64_t, 8> dim{header.channels > 1 ? 4 : 3,
+                                        header.shape[2],
+                                        header.shape[1],
+                                        header.shape[0],
+                                        header.channels,
+                                        1,
+                                        1,
+                                        1};
+  const bool two = *std::max_element(dim.begin(), dim.end()) > std::numeric_limits<std::int16_t>::max();
+  const std::size_t offset = (two ? kNifti2HeaderBytes : kNiftiHeaderBytes) + 4;
+  std::vector<std::byte> bytes(offset);
+  const auto put = [&](std::size_t at, const auto& value) {
+    std::memcpy(bytes.data() + at, &value, sizeof(value));
   };
-  put(kSizeofHdr, std::int32_t{348});
-  const auto channels = static_cast<std::int16_t>(header.channels);
-  const std::int16_t rank = channels > 1 ? 4 : 3;
-  put(kDim, std::array<std::int16_t, 8>{rank, static_cast<std::int16_t>(header.shape[2]),
-                                        static_cast<std::int16_t>(header.shape[1]),
-                                        static_cast<std::int16_t>(header.shape[0]), channels, 1, 1, 1});
+  // Values as One at their place in NIfTI-1, or as Two in NIfTI-2.
+  const auto put_list = [&]<class One, class Two>(One, Two, Offset at, const auto& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      two ? put(at.two + i * sizeof(Two), static_cast<Two>(values[i]))
+          : put(at.one + i * sizeof(One), static_cast<One>(values[i]));
+  };
+  constexpr std::int16_t i16 = 0;
+  constexpr std::int32_t i32 = 0;
+  constexpr std::int64_t i64 = 0;
   const auto* row = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes),
                                  [&](const TypeCode& code) { return code.type == header.type; });
-  put(kDatatype, row->code);
-  put(kBitpix, static_cast<std::int16_t>(8 * number_size(header.type)));
   const NiftiSpace& space = header.space;
-  put(kPixdim,
+  put(0, static_cast<std::int32_t>(offset - 4));
+  put_list(i16, i64, kDim, dim);
+  put_list(i16, i16, kDatatype, std::array{row->code});
+  put_list(i16, i16, kBitpix, std::array{8 * number_size(header.type)});
+  put_list(
+      0.0f, 0.0, kPixdim,
       std::array<float, 8>{space.pixdim[0], space.pixdim[1], space.pixdim[2], space.pixdim[3], 1, 1, 1, 1});
-  put(kVoxOffset, static_cast<float>(kNiftiDataOffset));
-  put(kSclSlope, static_cast<float>(header.slope));
-  put(kSclInter, static_cast<float>(header.inter));
-  put(kXyztUnits, space.xyzt_units);
-  put(kQformCode, space.qform_code);
-  put(kSformCode, space.sform_code);
-  put(kQuatern, space.quatern);
-  put(kSrow, space.srow);
-  std::memcpy(bytes.data() + kMagic, "n+1", 4);
+  put_list(0.0f, i64, kVoxOffset, std::array{offset});
+  put_list(0.0f, 0.0, kSclSlope, std::array{header.slope, header.inter});
+  put_list(std::uint8_t{0}, i32, kXyztUnits, std::array{space.xyzt_units});
+  put_list(i16, i32, kQformCode, std::array{space.qform_code, space.sform_code});
+  put_list(0.0f, 0.0, kQuatern, space.quatern);
+  put_list(0.0f, 0.0, kSrow, space.srow);
+  const std::string_view magic = two ? kMagicTwo : kMagicOne;
+  std::memcpy(bytes.data() + (two ? kMagic.two : kMagic.one), magic.data(), magic.size());
   return bytes;
 }
 

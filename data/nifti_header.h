@@ -1,4 +1,5 @@
-// The 348 bytes of a NIfTI-1 header and the affine they describe. Only data/nifti*.cpp need this.
+// The header of a NIfTI-1 (348 bytes) or NIfTI-2 file (540) and the affine it describes. Only data/nifti*.cpp
+// need this.
 #pragma once
 
 #include <array>
@@ -6,13 +7,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data/number_type.h"
 #include "data/volume.h"
 
 namespace tandem {
 
-inline constexpr std::size_t kNiftiHeaderBytes = 348;
+inline constexpr std::size_t kNiftiHeaderBytes = 348, kNifti2HeaderBytes = 540;
 inline constexpr std::size_t kNiftiDataOffset = 352;  // header, then four bytes that announce extensions
 
 struct NiftiHeader {
@@ -27,15 +29,20 @@ struct NiftiHeader {
   std::int64_t value_count() const { return channels * voxel_count(shape); }
 };
 
-// Checks every field that decides about memory or space; `file` names the file in errors (Error{kData}).
-NiftiHeader parse_nifti_header(std::span<const std::byte, kNiftiHeaderBytes> bytes, const std::string& file,
+// Size of the header that begins with `bytes` (at least 4): 348 or 540; Error{kData} for anything else.
+std::size_t nifti_header_bytes(std::span<const std::byte> bytes, const std::string& file);
+
+// Checks every field that decides about memory or space; `bytes` is a whole header, `file` names the file in
+// errors (Error{kData}). NIfTI-2's doubles of the orientation are rounded to float.
+NiftiHeader parse_nifti_header(std::span<const std::byte> bytes, const std::string& file,
                                std::int64_t max_voxels);
 
 // Voxel (x, y, z) -> mm RAS by the rules of read_nifti. Error{kData} if the chosen form is not finite,
 // singular or sheared by 1e-2 or more.
 Affine nifti_affine(const NiftiHeader& header, const std::string& file);
 
-// Header in this machine's byte order plus the four extension bytes.
-std::array<std::byte, kNiftiDataOffset> encode_nifti_header(const NiftiHeader& header);
+// Header in this machine's byte order plus the four extension bytes: NIfTI-1, or NIfTI-2 if a size is above
+// 32767.
+std::vector<std::byte> encode_nifti_header(const NiftiHeader& header);
 
 }  // namespace tandem

@@ -118,10 +118,13 @@ Fields fields(NormalizeOptions& o) {
 
 Fields fields(DataOptions& o) {
   return Fields()
-      .choice("format", o.format, {"hdf5"},
-              "Form of the files; hdf5: one case each, as `tandem data convert` writes them")
+      .choice(
+          "format", o.format, {"hdf5", "nifti"},
+          "Form of the files; hdf5: one case each, as `tandem data convert` writes them; nifti: images with "
+          "their label maps (docs/formats.md)")
       .paths("train", o.train, "Training cases: files, folders or globs")
       .paths("validation", o.validation, "Cases of validation and `tandem eval`")
+      .paths("test", o.test, "Cases kept apart; `tandem data check` looks for them in the other two")
       .custom(
           "labels", "map of name: value or list of values",
           [&o](const ConfigNode& node, ErrorList& errors) { read_labels(node, errors, o.labels); },
@@ -130,6 +133,9 @@ Fields fields(DataOptions& o) {
       .choice("other_labels", o.other_labels,
               {{"error", OtherLabels::kError}, {"background", OtherLabels::kBackground}},
               "What values that no class names are")
+      .choice("orientation", o.orientation,
+              {{"canonical", Orientation::kCanonical}, {"keep", Orientation::kKeep}},
+              "Axes of NIfTI images; canonical: turned so that x runs right, y front, z up; keep: as stored")
       .list("normalize", o.normalize,
             "How each channel is normalised; channels not named: zscore without clip")
       .choice("cache", o.cache, {{"ram", CacheKind::kRam}, {"none", CacheKind::kNone}},

@@ -19,6 +19,7 @@ struct LabelClass {
 };
 
 enum class OtherLabels { kError, kBackground };
+enum class Orientation { kCanonical, kKeep };
 enum class NormalizeKind { kZscore, kCt, kMinmax, kNone };
 enum class CacheKind { kRam, kNone };
 enum class BlendKind { kGaussian, kConstant };
@@ -33,7 +34,8 @@ struct NormalizeOptions {
 
 struct DataOptions {
   std::string format = "hdf5";
-  std::vector<std::string> train, validation;
+  std::vector<std::string> train, validation, test;
+  Orientation orientation = Orientation::kCanonical;
   std::vector<LabelClass> labels;  // class index = place in the list; 0 is background
   OtherLabels other_labels = OtherLabels::kError;
   std::vector<NormalizeOptions> normalize;  // channels not named: z-score

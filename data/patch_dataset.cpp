@@ -14,11 +14,12 @@ PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, c
   if (data.train.empty())
     fail(ErrorKind::kConfig, "[data] data.train: got no files, expected at least one case to train on");
   std::int64_t cached_bytes = 0, uncached = 0;
-  for (const std::string& file : expand_case_files(data.train)) {
-    std::unique_ptr<VoxelSource> source = open_voxel_source(file);
-    const CaseInfo& info = source->info();
+  for (const CaseEntry& entry : training_cases(data)) {
+    const std::string& file = entry.file();
+    std::unique_ptr<VoxelSource> source = open_case(entry, data.orientation);
+    const CaseInfo info = source->info();
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to train on", file);
+      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to train on", file);
     if (!cases_.empty() && info.channels != channels())
       fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", file, info.channels, channels(),
            cases_.front()->info().file);

@@ -24,10 +24,23 @@ void interleave(std::span<const float> planes, const std::vector<ChannelScale>& 
   }
 }
 
+// A channel of data.normalize that no image has is a mistake of the job, not something to pass over.
+void expect_channels(const std::vector<NormalizeOptions>& normalize, const CaseInfo& info) {
+  for (const NormalizeOptions& options : normalize)
+    if (options.channel >= info.channels)
+      fail(ErrorKind::kConfig,
+           "[normalize] data.normalize channel: got {}, expected 0 to {} as {} has {} channel{}",
+           options.channel, info.channels - 1, info.file, info.channels, info.channels == 1 ? "" : "s");
+}
+
 }  // namespace
 
 PreparedCase::PreparedCase(std::unique_ptr<VoxelSource> source, const DataOptions& options, bool in_memory)
-    : source_(std::move(source)), labels_(options.labels, options.other_labels), in_memory_(in_memory) {
+    : source_(std::move(source)),
+      info_(source_->info()),
+      labels_(options.labels, options.other_labels),
+      in_memory_(in_memory) {
+  expect_channels(options.normalize, info_);
   scan(options);
   if (!in_memory_) return;
   image_.resize(as_size(voxel_count(shape()) * channels()));
@@ -38,6 +51,7 @@ PreparedCase::PreparedCase(std::unique_ptr<VoxelSource> source, const DataOption
     interleave(planes, scales_,
                std::span(image_).subspan(as_size(z * shape()[1] * shape()[2] * channels()), planes.size()));
   }
+  source_.reset();
 }
 
 std::int64_t PreparedCase::memory_bytes(const CaseInfo& info) {

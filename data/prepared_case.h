@@ -19,11 +19,11 @@ namespace tandem {
 class PreparedCase {
  public:
   // Reads the whole case once, slab by slab: statistics of the image, labels if it has any. With `in_memory`
-  // it keeps what it read. Error{kData} naming file and voxel (not finite), or file, values and counts
-  // (unknown labels).
+  // it keeps what it read, not the source. Error{kData} naming file and voxel (not finite), or file, values
+  // and counts (unknown labels); Error{kConfig} for data.normalize of a channel that the case does not have.
   PreparedCase(std::unique_ptr<VoxelSource> source, const DataOptions& options, bool in_memory);
 
-  const CaseInfo& info() const { return source_->info(); }
+  const CaseInfo& info() const { return info_; }
   const Index3& shape() const { return info().geometry.shape(); }
   std::int64_t channels() const { return info().channels; }
   bool has_labels() const { return info().has_labels; }
@@ -45,7 +45,8 @@ class PreparedCase {
                    std::span<std::int32_t> label) const;
   void scan(const DataOptions& options);
 
-  std::unique_ptr<VoxelSource> source_;
+  std::unique_ptr<VoxelSource> source_;  // null if in memory
+  CaseInfo info_;
   LabelMap labels_;
   ClassIndex foreground_;
   std::vector<ChannelScale> scales_;

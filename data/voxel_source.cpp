@@ -1,9 +1,8 @@
-// Opening of cases by file name.
+// Opening of cases, and volumes in memory as a source.
 #include "data/voxel_source.h"
 
-#include <glob.h>
-
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "data/case_file.h"
@@ -12,96 +11,109 @@
 namespace tandem {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr double kSameGridMm = 1e-3;
 
-bool is_case_name(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  return extension == ".h5" || extension == ".hdf" || extension == ".hdf5" || extension == ".hd5";
+Geometry oriented_grid(const Geometry& stored, Orientation orientation) {
+  return orientation == Orientation::kKeep ? stored : stored.canonical();
 }
 
-bool is_nifti_name(const fs::path& path) {
-  return path.extension() == ".nii" || (path.extension() == ".gz" && path.stem().extension() == ".nii");
+template <class V>
+V oriented(V stored, Orientation orientation) {
+  const Geometry grid = oriented_grid(stored.geometry, orientation);
+  return grid.axes() == stored.geometry.axes() ? std::move(stored) : on_grid(stored, grid);
+}
+
+template <class T>
+void copy_box(const std::vector<T>& values, const Index3& shape, const Index3& begin, const Index3& size,
+              std::span<T> box) {
+  const auto channels = static_cast<std::int64_t>(values.size()) / voxel_count(shape);
+  auto target = box.begin();
+  for (std::int64_t c = 0; c < channels; ++c)
+    for (std::int64_t z = begin[0]; z < begin[0] + size[0]; ++z)
+      for (std::int64_t y = begin[1]; y < begin[1] + size[1]; ++y) {
+        const auto row = values.begin() + ((c * shape[0] + z) * shape[1] + y) * shape[2] + begin[2];
+        target = std::copy(row, row + size[2], target);
+      }
 }
 
 class NiftiSource final : public VoxelSource {
  public:
-  explicit NiftiSource(const fs::path& path) {
-    const Volume stored = read_nifti(path);
-    volume_ = on_grid(stored, stored.geometry.canonical());
-    info_.file = path.string();
-    const std::string name = path.filename().string();
-    info_.id = name.substr(0, name.find(".nii"));
-    info_.geometry = volume_.geometry;
-    info_.channels = volume_.channels;
+  NiftiSource(const CaseEntry& entry, Orientation orientation)
+      : image_(read_channels(entry.images, orientation)) {
+    info_.file = entry.file();
+    info_.id = entry.id;
+    info_.geometry = image_.geometry;
+    info_.channels = image_.channels;
+    info_.has_labels = !entry.label.empty();
+    if (info_.has_labels) labels_ = read_labels_of(entry.label, image_, entry.file(), orientation);
   }
   const CaseInfo& info() const override { return info_; }
   void read_image(const Index3& begin, const Index3& size, std::span<float> values) const override {
-    const Index3& shape = info_.geometry.shape();
-    auto target = values.begin();
-    for (std::int64_t c = 0; c < info_.channels; ++c)
-      for (std::int64_t z = begin[0]; z < begin[0] + size[0]; ++z)
-        for (std::int64_t y = begin[1]; y < begin[1] + size[1]; ++y) {
-          const auto row = volume_.values.begin() + ((c * shape[0] + z) * shape[1] + y) * shape[2] + begin[2];
-          target = std::copy(row, row + size[2], target);
-        }
+    copy_box(image_.values, info_.geometry.shape(), begin, size, values);
   }
-  void read_labels(const Index3&, const Index3&, std::span<std::int32_t>) const override {
-    fail(ErrorKind::kData, "[nifti] {}: got an image, expected a case with labels", info_.file);
+  void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const override {
+    if (!info_.has_labels)
+      fail(ErrorKind::kData, "[nifti] {}: got an image, expected a case with labels", info_.file);
+    copy_box(labels_.values, info_.geometry.shape(), begin, size, values);
   }
 
  private:
-  Volume volume_;
+  Volume image_;
+  LabelVolume labels_;
   CaseInfo info_;
 };
 
-std::vector<std::string> case_files_of_folder(const fs::path& folder) {
-  std::vector<std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (entry.is_regular_file() && is_case_name(entry.path())) files.push_back(entry.path().string());
-  std::sort(files.begin(), files.end());
-  if (files.empty())
-    fail(ErrorKind::kData,
-         "[data] {}: got a folder without case files, expected *.h5, *.hdf, *.hdf5 or *.hd5",
-         folder.string());
-  return files;
-}
-
-std::vector<std::string> glob_files(const std::string& pattern) {
-  glob_t found{};
-  const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<std::string> files;
-  if (status == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  if (files.empty())
-    fail(ErrorKind::kData,
-         "[data] {}: got no such file, expected a case file, a folder or a glob that fits some", pattern);
-  return files;
-}
-
 }  // namespace
 
-std::unique_ptr<VoxelSource> open_voxel_source(const fs::path& path) {
-  if (is_case_name(path)) return std::make_unique<CaseFile>(path);
-  if (is_nifti_name(path)) return std::make_unique<NiftiSource>(path);
-  fail(ErrorKind::kData,
-       "[data] {}: got this name, expected .h5, .hdf, .hdf5, .hd5, .nii or .nii.gz at its end",
-       path.string());
+void expect_same_grid(const Geometry& grid, const Geometry& other, const std::string& file,
+                      const std::string& other_file) {
+  if (grid.shape() != other.shape())
+    fail(ErrorKind::kData, "[nifti] {}: shape z, y, x: got {}, expected {} as {}", other_file,
+         to_string(other.shape()), to_string(grid.shape()), file);
+  const Affine a = grid.affine(), b = other.affine();
+  for (std::size_t i = 0; i < 12; ++i)
+    if (std::abs(a[i] - b[i]) > kSameGridMm)
+      fail(ErrorKind::kData, "[nifti] {}: affine row {} column {}: got {}, expected {} as {}", other_file,
+           i / 4, i % 4, b[i], a[i], file);
 }
 
-std::vector<std::string> expand_case_files(const std::vector<std::string>& patterns) {
-  std::vector<std::string> files;
-  for (const std::string& pattern : patterns) {
-    const fs::path path(pattern);
-    std::error_code error;
-    if (fs::is_regular_file(path, error)) {
-      files.push_back(pattern);
+Volume read_channels(const std::vector<std::string>& files, Orientation orientation) {
+  Volume result;
+  for (const std::string& file : files) {
+    Volume image = oriented(read_nifti(file), orientation);
+    if (&file == &files.front()) {
+      result = std::move(image);
       continue;
     }
-    const std::vector<std::string> more =
-        fs::is_directory(path, error) ? case_files_of_folder(path) : glob_files(pattern);
-    files.insert(files.end(), more.begin(), more.end());
+    expect_same_grid(result.geometry, image.geometry, files.front(), file);
+    result.channels += image.channels;
+    result.values.insert(result.values.end(), image.values.begin(), image.values.end());
   }
-  return files;
+  return result;
+}
+
+LabelVolume read_labels_of(const std::string& file, const Volume& image, const std::string& image_file,
+                           Orientation orientation) {
+  LabelVolume labels = oriented(read_nifti_labels(file), orientation);
+  expect_same_grid(image.geometry, labels.geometry, image_file, file);
+  labels.geometry = image.geometry;  // one source for both: that of the image
+  return labels;
+}
+
+CaseInfo read_case_info(const CaseEntry& entry, Orientation orientation) {
+  if (is_case_file_name(entry.file())) return CaseFile(entry.file()).info();
+  CaseInfo info{.file = entry.file(), .id = entry.id, .channels = 0, .has_labels = !entry.label.empty()};
+  for (const std::string& file : entry.images) {
+    const NiftiInfo image = read_nifti_info(file);
+    if (info.channels == 0) info.geometry = oriented_grid(image.geometry, orientation);
+    info.channels += image.channels;
+  }
+  return info;
+}
+
+std::unique_ptr<VoxelSource> open_case(const CaseEntry& entry, Orientation orientation) {
+  if (is_case_file_name(entry.file())) return std::make_unique<CaseFile>(entry.file());
+  return std::make_unique<NiftiSource>(entry, orientation);
 }
 
 }  // namespace tandem

@@ -1,13 +1,12 @@
-// Where voxels of a case come from: a case file read box by box, or a volume in memory (a NIfTI image to be
-// predicted).
+// Where voxels of a case come from: a case file read box by box, or volumes in memory (NIfTI images).
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "data/case_list.h"
 #include "data/volume.h"
 
 namespace tandem {
@@ -31,12 +30,22 @@ class VoxelSource {
   virtual void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const = 0;
 };
 
-// The case of `path`: a case file (.h5, .hdf, .hdf5, .hd5), or a NIfTI image (.nii, .nii.gz) turned to RAS,
-// which has no labels. Error{kData} for other names.
-std::unique_ptr<VoxelSource> open_voxel_source(const std::filesystem::path& path);
+// Error{kData} naming `other_file` unless both grids have one shape and affines that differ by at most 1e-3
+// mm.
+void expect_same_grid(const Geometry& grid, const Geometry& other, const std::string& file,
+                      const std::string& other_file);
 
-// The files that `patterns` name: a file; the case files of a folder, sorted; a glob (* ? [...]), sorted.
-// Error{kData} for a pattern that names nothing.
-std::vector<std::string> expand_case_files(const std::vector<std::string>& patterns);
+// The channels of NIfTI files on one grid, each turned to RAS (kCanonical) or as stored.
+Volume read_channels(const std::vector<std::string>& files, Orientation orientation);
+// A label map on the grid of `image` (Error{kData} if it lies elsewhere), which was read from `image_file`.
+LabelVolume read_labels_of(const std::string& file, const Volume& image, const std::string& image_file,
+                           Orientation orientation);
+
+// What is said of the case by its headers alone.
+CaseInfo read_case_info(const CaseEntry& entry, Orientation orientation = Orientation::kCanonical);
+
+// A case file, or NIfTI images with their label map, which are read whole.
+std::unique_ptr<VoxelSource> open_case(const CaseEntry& entry,
+                                       Orientation orientation = Orientation::kCanonical);
 
 }  // namespace tandem

@@ -19,20 +19,20 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
   };
 }
 
-SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<std::string>& files,
+SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const WindowOptions& window, const MetricOptions& metrics,
                                   const PatchModel& model) {
   const LabelMap labels(data.labels, data.other_labels);
   const std::vector<ScoredRegion> regions = regions_of_classes(labels.names());
   SegmentationScores scores(labels.names(), metrics);
-  for (const std::string& file : files) {
-    const PreparedCase prepared = prepare_whole_case(open_voxel_source(file), data);
+  for (const CaseEntry& entry : cases) {
+    const PreparedCase prepared = prepare_whole_case(open_case(entry, data.orientation), data);
     const std::vector<std::int32_t> truth = reference_labels(prepared);
     const std::vector<std::int32_t> predicted = predict_case(prepared, window, model).labels();
     const LabelPair pair{prepared.shape(), prepared.info().geometry.spacing_mm(), labels.classes(), predicted,
                          truth};
     scores.add_case({.id = prepared.info().id,
-                     .file = file,
+                     .file = entry.file(),
                      .shape = pair.shape,
                      .spacing_mm = pair.spacing_mm,
                      .scores = score_case(pair, regions, metrics)});

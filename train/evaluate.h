@@ -17,8 +17,8 @@ namespace tandem {
 // Error{kStopped} is thrown. `model` must outlive the callback.
 PatchModel patch_model(const Context& context, Module& model, std::function<bool()> should_stop = {});
 
-// Scores of `files` (cases with labels), read as `data` says. Error{kData} for a case without labels.
-SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<std::string>& files,
+// Scores of `cases` (with labels), read as `data` says. Error{kData} for a case without labels.
+SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const WindowOptions& window, const MetricOptions& metrics,
                                   const PatchModel& model);
 

@@ -102,12 +102,12 @@ void JobRun::run() {
 // A wrong validation case must not wait for the first validation to be found.
 void JobRun::check_validation_cases() const {
   if (job_.data.validation.empty()) return;
-  for (const std::string& file : expand_case_files(job_.data.validation)) {
-    const CaseInfo info = open_voxel_source(file)->info();
+  for (const CaseEntry& entry : validation_cases(job_.data)) {
+    const CaseInfo info = read_case_info(entry, job_.data.orientation);
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to validate on", file);
+      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on", entry.file());
     if (info.channels != dataset_->channels())
-      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases", file,
+      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases", entry.file(),
            info.channels, dataset_->channels());
   }
 }
@@ -231,7 +231,7 @@ void JobRun::validate() {
   const PatchModel model =
       patch_model(session_.context, *session_.model, [this] { return signals_.requested(); });
   try {
-    const SegmentationScores scores = evaluate_cases(job_.data, expand_case_files(job_.data.validation),
+    const SegmentationScores scores = evaluate_cases(job_.data, validation_cases(job_.data),
                                                      window_options(job_.validate, job_.patch, job_.augment),
                                                      metric_options(job_.validate), model);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -181,6 +181,18 @@ std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
   return text;
 }
 
+void expect_readable(const fs::path& path, std::string_view where, std::string_view expected) {
+  std::error_code error;
+  const bool regular = fs::is_regular_file(path, error);
+  const bool forbidden = error == std::errc::permission_denied;
+  if (!regular && !forbidden)
+    fail(ErrorKind::kData, "[{}] {}: got no such file, expected {}", where, path.string(), expected);
+  if (forbidden || ::access(path.c_str(), R_OK) != 0)
+    throw Error(ErrorKind::kResource,
+                fmt::format("[{}] {}: cannot be opened: {}", where, path.string(), std::strerror(EACCES)),
+                "Ask its owner for the right to read it.");
+}
+
 std::int64_t free_disk_bytes(const fs::path& folder) {
   struct statvfs info {};
   if (::statvfs(folder.c_str(), &info) != 0) fail_io(folder, "statvfs", errno);

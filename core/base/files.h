@@ -31,6 +31,10 @@ void set_crash_point(std::int64_t n);
 // Whole content of `path`; Error{kUsage} if missing, unreadable or longer than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
+// Throws Error{kData} "[where] PATH: got no such file, expected EXPECTED" unless `path` is a regular file,
+// and Error{kResource} if this user may not read it.
+void expect_readable(const std::filesystem::path& path, std::string_view where, std::string_view expected);
+
 // Bytes free for this user on the file system of `folder`.
 std::int64_t free_disk_bytes(const std::filesystem::path& folder);
 

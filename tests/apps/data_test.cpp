@@ -57,6 +57,19 @@ TEST_F(DataCommands, SynthThenConvertARegionInAnyOrderOfWords) {
   EXPECT_TRUE(fs::exists(folder_ / "p.h5"));
 }
 
+TEST_F(DataCommands, CheckSaysWhatIsWrongAndExitsWithThree) {
+  ASSERT_EQ(run("synth ct.nii --label ct_seg.nii --size 8"), 0) << output_;
+  std::ofstream(folder_ / "job.yaml") << "data: {format: nifti, train: [ct.nii], labels: {background: 0, hip: [77, 78]}, "
+                                         "other_labels: background}\ntrain: {iterations: 1}\n";
+  EXPECT_EQ(run("check job.yaml"), 0) << output_;
+  EXPECT_TRUE(printed("1 case, 0 errors, 0 warnings")) << output_;
+  EXPECT_EQ(run("check job.yaml data.other_labels=error --json"), 3) << output_;
+  EXPECT_TRUE(printed("\"severity\": \"error\"")) << output_;
+  fs::copy(folder_ / "ct.nii", folder_ / "copy.nii");
+  EXPECT_EQ(run("check ct.nii copy.nii"), 3) << output_;
+  EXPECT_EQ(run("check ct.nii copy.nii --lenient"), 0) << output_;
+}
+
 TEST_F(DataCommands, MistakesCostOneLineAndTheirExitCode) {
   ASSERT_EQ(run("synth ct.nii --label seg.nii --size 8"), 0) << output_;
   const struct {
@@ -69,7 +82,13 @@ TEST_F(DataCommands, MistakesCostOneLineAndTheirExitCode) {
       {"convert ct.nii --region x=0:9 --output a.h5", 2, "got 0:9, expected a non-empty range within 0:8"},
       {"convert ct.nii --region x=0-9 --output a.h5", 2, "expected AXIS=BEGIN:END"},
       {"convert ct.nii --flip w --output a.h5", 2, "got 'w', expected x, y or z"},
-      {"convert ct.nii --output ct.nii", 2, "Choose another name, or pass --overwrite"},
+      {"convert ct.nii --output ct.nii --overwrite", 2, "ends in .h5"},
+      {"convert ct.nii --output ct.txt", 2, "ends in .h5"},
+      {"synth ct.txt", 2, "ends in .h5"},
+      {"synth ct.h5 --label seg.nii", 2, "ends in .nii or .nii.gz"},
+      {"synth b.nii --label ./b.nii", 2, "expected two files"},
+      {"check none.h5", 3, "no such file"},
+      {"check", 2, "at least one"},
       {"synth ct.nii --label seg.nii --size 8", 2, "Choose another name, or pass --overwrite"},
       {"synth a.h5 --size 2", 2, "expected 8..2048"},
   };

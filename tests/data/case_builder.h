@@ -31,12 +31,12 @@ inline void write_counting_case(const std::filesystem::path& path, const Index3&
 }
 
 // Classes background 0, a 1, b 2, values as they are, no normalisation.
-inline DataOptions plain_options(const std::vector<std::string>& train = {}) {
+inline DataOptions plain_options(const std::vector<std::string>& train = {}, std::int64_t channels = 1) {
   DataOptions options;
   options.train = train;
   options.labels = {{"background", {0}}, {"a", {1}}, {"b", {2}}};
-  options.normalize = {{.channel = 0, .kind = NormalizeKind::kNone},
-                       {.channel = 1, .kind = NormalizeKind::kNone}};
+  for (std::int64_t c = 0; c < channels; ++c)
+    options.normalize.push_back({.channel = c, .kind = NormalizeKind::kNone});
   return options;
 }
 

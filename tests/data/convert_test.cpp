@@ -114,6 +114,60 @@ TEST(Convert, SeveralImagesBecomeChannelsAndMustShareTheGrid) {
               HasSubstr("got [2, 3, 3], expected [2, 3, 4] as"));
 }
 
+TEST(Convert, VoxelsThatAreNotFiniteAreRefusedOrReplaced) {
+  const TempFolder folder;
+  NiftiBuilder builder;
+  builder.dim = {3, 2, 1, 3, 1, 1, 1, 1};
+  builder.datatype = 16, builder.bitpix = 32;
+  for (int i = 0; i < 6; ++i) builder.append(i == 5 ? std::nanf("") : static_cast<float>(i));
+  write_bytes(folder / "a.nii", builder.bytes());
+  ConvertOptions options{.images = {(folder / "a.nii").string()}, .output = (folder / "a.h5").string()};
+  EXPECT_THAT(error_of(ErrorKind::kData, [&] { convert_case(options); }),
+              HasSubstr("a.nii: channel 0, voxel [2, 0, 1] (z, y, x) of the canonical volume: got nan"));
+  EXPECT_FALSE(std::filesystem::exists(options.output));
+  options.nan_value = -7;
+  convert_case(options);
+  EXPECT_EQ(whole_image(CaseFile(options.output)), (std::vector<float>{0, 1, 2, 3, 4, -7}));
+}
+
+TEST(Convert, OutputsThatCannotBeAreRefused) {
+  const TempFolder folder;
+  write_bytes(folder / "ct.nii", lps_image());
+  ConvertOptions options{
+      .images = {(folder / "ct.nii").string()}, .output = (folder / "ct.txt").string(), .overwrite = true};
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { convert_case(options); }), HasSubstr("ends in .h5"));
+  std::filesystem::create_symlink(folder / "ct.nii", folder / "ct.h5");
+  options.output = (folder / "ct.h5").string();
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { convert_case(options); }), HasSubstr("is input and output"));
+}
+
+// HDF5's own conversion clips: 5000000000 would have become 2147483647.
+TEST(CaseFile, LabelsBeyondThirtyTwoBitsAreRefusedWithTheirVoxel) {
+  const TempFolder folder;
+  Hdf5File file = Hdf5File::create_image();
+  const std::int64_t shape[] = {2, 2, 2};
+  const std::vector<float> raw(8);
+  std::vector<std::int64_t> label{0, 1, 2, 3, -4, 5, 6, 7};
+  file.write<float>("/raw", shape, raw);
+  file.write<std::int64_t>("/label", shape, label);
+  std::vector<std::byte> image = file.image();
+  write_bytes(folder / "a.h5", {reinterpret_cast<const char*>(image.data()), image.size()});
+  std::vector<std::int32_t> values(4);
+  CaseFile(folder / "a.h5").read_labels({1, 0, 0}, {1, 2, 2}, values);
+  EXPECT_THAT(values, ElementsAre(-4, 5, 6, 7));
+  label[6] = 5'000'000'000;
+  Hdf5File wrong = Hdf5File::create_image();
+  wrong.write<float>("/raw", shape, raw);
+  wrong.write<std::int64_t>("/label", shape, label);
+  image = wrong.image();
+  write_bytes(folder / "b.h5", {reinterpret_cast<const char*>(image.data()), image.size()});
+  EXPECT_THAT(error_of(ErrorKind::kData,
+                       [&] {
+                         CaseFile(folder / "b.h5").read_labels({1, 0, 0}, {1, 2, 2}, values);
+                       }),
+              HasSubstr("b.h5: /label voxel [1, 1, 0] (z, y, x): got 5000000000, expected a whole number"));
+}
+
 TEST(Convert, RegionAndAxisSpelling) {
   EXPECT_EQ(parse_region("y=3:17").axis, 1);
   EXPECT_EQ(parse_region("y=3:17").begin, 3);

@@ -148,7 +148,6 @@ struct BadHeader {
 };
 const BadHeader kBadHeaders[] = {
     {"sizeof_hdr: got 349, expected 348", [](NiftiBuilder& b) { b.sizeof_hdr = 349; }},
-    {"NIfTI-2", [](NiftiBuilder& b) { b.sizeof_hdr = 540; }},
     {"magic: got \"ni1\"", [](NiftiBuilder& b) { b.magic = std::string("ni1\0", 4); }},
     {"magic: got bytes 0x61 0x62 0x63 0x64, expected \"n+1\"", [](NiftiBuilder& b) { b.magic = "abcd"; }},
     {"dim[0] (number of dimensions): got 8, expected 1..7", [](NiftiBuilder& b) { b.dim[0] = 8; }},

@@ -241,7 +241,7 @@ nib.save(image, sys.argv[1] + '/ct.nii.gz')
                          .output = (folder / "ct.h5").string()};
   convert_case(convert);
   for (const std::string name : {"ct.nii.gz", "ct.h5"}) {
-    const PreparedCase source(open_voxel_source(folder / name), options, true);
+    const PreparedCase source(open_case(case_of_file(folder / name)), options, true);
     const LogitVolume logits = predict_case(source, {.patch = {4, 4, 4}}, positive);
     write_prediction(folder / ("out_" + name + ".nii.gz"), source.info(), logits.labels(),
                      LabelMap(options.labels));

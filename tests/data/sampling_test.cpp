@@ -65,7 +65,7 @@ TEST(PatchSampler, OriginsAreClampedAtBothEnds) {
 
 PreparedCase prepare(const std::filesystem::path& path, bool in_memory,
                      const DataOptions& options = plain_options()) {
-  return PreparedCase(open_voxel_source(path), options, in_memory);
+  return PreparedCase(open_case(case_of_file(path)), options, in_memory);
 }
 
 std::int32_t two_blobs(const Index3& at) {
@@ -76,7 +76,7 @@ std::int32_t two_blobs(const Index3& at) {
 TEST(PreparedCase, BoxesFromMemoryAndFileAreTheSame) {
   const TempFolder folder;
   write_counting_case(folder / "a.h5", {7, 9, 10}, two_blobs, 2);
-  DataOptions options = plain_options();
+  DataOptions options = plain_options({}, 2);
   options.normalize[0] = {.channel = 0, .kind = NormalizeKind::kZscore, .clip = {{10, 500}}};
   const PreparedCase memory = prepare(folder / "a.h5", true, options),
                      file = prepare(folder / "a.h5", false, options);
@@ -239,10 +239,18 @@ TEST(PatchDataset, RefusesWhatCannotBeTrainedOn) {
       HasSubstr("b.h5: got 2 channels, expected 1 as"));
 }
 
+TEST(PatchDataset, NormalisationOfAMissingChannelIsAMistakeOfTheJob) {
+  const TempFolder folder;
+  write_counting_case(folder / "a.h5", {2, 2, 2}, two_blobs);
+  EXPECT_THAT(error_of(ErrorKind::kConfig,
+                       [&] { PatchDataset(plain_options({(folder / "a.h5").string()}, 2), {}, {}); }),
+              HasSubstr("data.normalize channel: got 1, expected 0 to 0 as"));
+}
+
 TEST(PatchDataset, CacheAndFileGiveTheSameSamples) {
   const TempFolder folder;
   write_counting_case(folder / "a.h5", {12, 9, 10}, two_blobs, 2);
-  DataOptions options = plain_options({folder.path().string()});
+  DataOptions options = plain_options({folder.path().string()}, 2);
   const PatchOptions patch{.size = {4, 5, 4}, .foreground = 0.5};
   const AugmentOptions augment{.mirror = {"x", "y", "z"}, .noise_std = 0.1, .brightness = {{0.9, 1.1}}};
   const PatchDataset cached(options, patch, augment);
