@@ -10,6 +10,7 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace {
 
@@ -21,7 +22,7 @@ const char* const kReport =
 void print_error(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::fflush(stdout);
-  fmt::print(stderr, "error: {}\n", text);
+  fmt::print(stderr, "error: {}\n", tandem::without_control_characters(text));
 }
 
 int run(const std::vector<std::string>& words) {

@@ -41,7 +41,8 @@ Conv::Conv(const Options& o)
 Outputs Conv::forward(const Var& x) {
   const ConvOptions options{options_.stride, options_.padding, options_.dilation, options_.groups};
   const Var bias = options_.bias ? bias_.on(x.tape()) : Var();
-  return conv(layer_parts::in_dtype_of(x, weight_), weight_.on(x.tape()), bias, options);
+  const Var weight = weight_.on(x.tape());
+  return conv(layer_parts::in_dtype_of(x, weight), weight, bias, options);
 }
 
 ConvTranspose::ConvTranspose(const Options& o)
@@ -57,7 +58,8 @@ Outputs ConvTranspose::forward(const Var& x) {
   const ConvTransposeOptions options{options_.stride, options_.padding, options_.output_padding,
                                      options_.dilation, options_.groups};
   const Var bias = options_.bias ? bias_.on(x.tape()) : Var();
-  return conv_transpose(layer_parts::in_dtype_of(x, weight_), weight_.on(x.tape()), bias, options);
+  const Var weight = weight_.on(x.tape());
+  return conv_transpose(layer_parts::in_dtype_of(x, weight), weight, bias, options);
 }
 
 }  // namespace tandem

@@ -10,9 +10,8 @@
 namespace tandem::layer_parts {
 
 // `x` in the dtype of `weight`: FP32 layers inside a 16-bit model, and the reverse.
-inline Var in_dtype_of(const Var& x, const Parameter& weight) {
-  const DType dtype = weight.value().dtype();
-  return x.dtype() == dtype ? x : cast(x, dtype);
+inline Var in_dtype_of(const Var& x, const Var& weight) {
+  return x.dtype() == weight.dtype() ? x : cast(x, weight.dtype());
 }
 
 // The bias of a layer with `weight_shape` [K, C, taps], by `init` or else uniform in +-1/sqrt(C taps).

@@ -26,7 +26,8 @@ Linear::Linear(const Options& o)
 
 Outputs Linear::forward(const Var& x) {
   const Var bias = options_.bias ? bias_.on(x.tape()) : Var();
-  return linear(layer_parts::in_dtype_of(x, weight_), weight_.on(x.tape()), bias);
+  const Var weight = weight_.on(x.tape());
+  return linear(layer_parts::in_dtype_of(x, weight), weight, bias);
 }
 
 }  // namespace tandem

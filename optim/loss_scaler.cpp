@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/base/half.h"
 
 namespace tandem {
 namespace {
@@ -45,10 +46,13 @@ const LossScaleOptions& checked(const LossScaleOptions& options) {
   return options;
 }
 
-ScalerKnobs knobs_of(const LossScaleOptions& o, LossScaleMode mode) {
+ScalerKnobs knobs_of(const LossScaleOptions& o, LossScaleMode mode, DType compute) {
   const auto count = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   ScalerKnobs knobs;
-  knobs.dynamic = mode == LossScaleMode::kDynamic;
+  knobs.dynamic = mode == LossScaleMode::kDynamic || mode == LossScaleMode::kHeadroom;
+  knobs.headroom = mode == LossScaleMode::kHeadroom;
+  knobs.headroom_limit = (compute == DType::kBF16 ? kBFloat16Max : kHalfMax) / 4;
+  knobs.sanitize = o.at_floor == FloorPolicy::kSanitize;
   knobs.growth_factor = static_cast<float>(o.growth_factor);
   knobs.backoff_factor = static_cast<float>(o.backoff_factor);
   knobs.min = static_cast<float>(o.min);
@@ -58,7 +62,7 @@ ScalerKnobs knobs_of(const LossScaleOptions& o, LossScaleMode mode) {
   knobs.refill_on_growth = o.hysteresis_refill == "on_growth";
   knobs.backoff_on_forward = o.on_forward_nonfinite == "backoff";
   knobs.max_nonfinite_loss = count(o.max_nonfinite_loss);
-  knobs.max_skips_at_min = count(o.at_floor == "hold" ? kLargestCount : o.max_skips_at_min);
+  knobs.max_skips_at_min = count(o.at_floor == FloorPolicy::kHold ? kLargestCount : o.max_skips_at_min);
   knobs.max_consecutive_skips = count(o.max_consecutive_skips);
   return knobs;
 }
@@ -72,26 +76,28 @@ std::string numbered(const Remedies& remedies) {
                      remedies.what[1], remedies.what[2]);
 }
 
-std::string lower_lr(const StepState& s) {
-  const double lr = s.lr;
-  return fmt::format("a smaller learning rate (now {:.3g}):    optimizer.lr: {:.3g}", lr, lr / 10);
+std::string lower_lr(const StepState& s, double base_lr) {
+  const double now = s.lr, base = base_lr > 0 ? base_lr : now;
+  return fmt::format("a smaller learning rate (now {:.3g}):    optimizer.lr: {:.3g}", now, base / 10);
 }
 
-Remedies remedies_of(const StepState& s, DType compute, LossScaleMode mode) {
+Remedies remedies_of(const StepState& s, DType compute, LossScaleMode mode, const ScalerDiagnosis& d) {
   const std::string clip = "clipping of gradients:    train.clip_norm: 12";
-  const std::string fp32_layer = "the layer that overflows in FP32:    precision.fp32_layers: [\"head*\"]";
+  const std::string fp32_layer =
+      fmt::format("the layer that overflows in FP32:    precision.fp32_layers: [\"{}\"]",
+                  d.layer.empty() ? "head*" : d.layer);
   const std::string bf16 = "BF16, which has FP32's range:    precision.compute: bf16";
   const std::string data =
       "data without NaN, infinities and extreme values:    data.normalize: [{kind: zscore}]";
-  if (!is_16_bit_float(compute)) return {{lower_lr(s), clip, data}};
-  if (s.verdict == ScalerVerdict::kNonfiniteLoss) return {{fp32_layer, lower_lr(s), data}};
-  if (compute == DType::kBF16) return {{lower_lr(s), clip, fp32_layer}};
-  if (mode != LossScaleMode::kDynamic)
-    return {{"a scale that adapts:    precision.loss_scale.mode: dynamic", lower_lr(s), bf16}};
-  return {{fp32_layer, lower_lr(s), bf16}};
+  if (!is_16_bit_float(compute)) return {{lower_lr(s, d.base_lr), clip, data}};
+  if (s.verdict == ScalerVerdict::kNonfiniteLoss) return {{fp32_layer, lower_lr(s, d.base_lr), data}};
+  if (compute == DType::kBF16) return {{lower_lr(s, d.base_lr), clip, fp32_layer}};
+  if (mode != LossScaleMode::kDynamic && mode != LossScaleMode::kHeadroom)
+    return {{"a scale that adapts:    precision.loss_scale.mode: dynamic", lower_lr(s, d.base_lr), bf16}};
+  return {{fp32_layer, lower_lr(s, d.base_lr), bf16}};
 }
 
-[[noreturn]] void abort_run(const StepState& s, DType compute, LossScaleMode mode, const std::string& where) {
+[[noreturn]] void abort_run(const StepState& s, DType compute, LossScaleMode mode, const ScalerDiagnosis& d) {
   std::string what;
   switch (s.verdict) {
     case ScalerVerdict::kAtFloor:
@@ -117,8 +123,9 @@ Remedies remedies_of(const StepState& s, DType compute, LossScaleMode mode) {
       "overflow, {} by the loss",
       what, s.attempted - s.consecutive_skips + 1, s.attempted, s.applied, s.skipped_overflow,
       s.skipped_forward);
-  if (!where.empty()) text += "\n  first not finite: " + where;
-  throw Error(ErrorKind::kNumeric, text + "\n", numbered(remedies_of(s, compute, mode)));
+  if (!d.first_nonfinite.empty()) text += "\n  first not finite: " + d.first_nonfinite;
+  if (!d.recent_events.empty()) text += "\n  last steps: " + d.recent_events;
+  throw Error(ErrorKind::kNumeric, text + "\n", numbered(remedies_of(s, compute, mode, d)));
 }
 
 // "loss scale: WHAT is OLD in the checkpoint, NEW here" if they differ.
@@ -133,7 +140,9 @@ std::vector<std::string> knob_differences(const ScalerKnobs& a, const ScalerKnob
   std::vector<std::string> lines;
   const auto refill = [](const ScalerKnobs& k) { return k.refill_on_growth ? "on_growth" : "on_good"; };
   const auto forward = [](const ScalerKnobs& k) { return k.backoff_on_forward ? "backoff" : "keep"; };
-  const auto dynamic = [](const ScalerKnobs& k) { return k.dynamic ? "dynamic" : "static or off"; };
+  const auto dynamic = [](const ScalerKnobs& k) {
+    return k.headroom ? "headroom" : k.dynamic ? "dynamic" : "static or off";
+  };
   compare(lines, "mode", std::string(dynamic(a)), std::string(dynamic(b)));
   compare(lines, "growth_factor", a.growth_factor, b.growth_factor);
   compare(lines, "backoff_factor", a.backoff_factor, b.backoff_factor);
@@ -155,11 +164,14 @@ Fields fields(LossScaleOptions& o) {
   const NumberRange positive{.min = 0, .max = kLargestScale, .exclusive_min = true};
   const IntegerRange count{.min = 1, .max = kLargestCount};
   return Fields()
-      .choice("mode", o.mode,
-              {{"off", LossScaleMode::kOff},
-               {"static", LossScaleMode::kStatic},
-               {"dynamic", LossScaleMode::kDynamic}},
-              "How the loss scale moves; null: dynamic for fp16, off otherwise")
+      .choice(
+          "mode", o.mode,
+          {{"off", LossScaleMode::kOff},
+           {"static", LossScaleMode::kStatic},
+           {"dynamic", LossScaleMode::kDynamic},
+           {"headroom", LossScaleMode::kHeadroom}},
+          "How the loss scale moves; headroom: dynamic, but grows only where the gradients leave a factor of "
+          "two; null: dynamic for fp16, off otherwise")
       .number("init", o.init, positive, "First scale; the scale of a static one")
       .number("growth_factor", o.growth_factor, {.min = 1, .max = 65536, .exclusive_min = true},
               "Factor after growth_interval good steps in a row")
@@ -181,7 +193,15 @@ Fields fields(LossScaleOptions& o) {
                "Overflows in a row at min before at_floor acts", "steps")
       .integer("max_consecutive_skips", o.max_consecutive_skips, count,
                "Skipped steps in a row, for any reason, that end the run", "steps")
-      .choice("at_floor", o.at_floor, {"abort", "hold"}, "What happens after max_skips_at_min")
+      .choice("at_floor", o.at_floor,
+              {{"abort", FloorPolicy::kAbort},
+               {"hold", FloorPolicy::kHold},
+               {"sanitize", FloorPolicy::kSanitize},
+               {"fallback_fp32", FloorPolicy::kFallbackFp32},
+               {"fallback_bf16", FloorPolicy::kFallbackBf16}},
+              "What happens after max_skips_at_min: end; go on skipping; apply with NaN as 0 and infinities "
+              "as the "
+              "largest FP16 number; go on in FP32 or BF16")
       .check([&o](ErrorList& errors) { apply_rules(o, errors); });
 }
 
@@ -189,7 +209,7 @@ LossScaler::LossScaler(const LossScaleOptions& options, DType compute)
     : options_(checked(options)),
       compute_(compute),
       mode_(options.mode.value_or(compute == DType::kF16 ? LossScaleMode::kDynamic : LossScaleMode::kOff)),
-      knobs_(knobs_of(options, mode_)) {}
+      knobs_(knobs_of(options, mode_, compute)) {}
 
 StepState LossScaler::initial_state() const {
   StepState state;
@@ -205,7 +225,7 @@ std::vector<std::string> LossScaler::resume(StepState& state, const ScalerKnobs*
   const float initial = initial_state().scale;
   float scale = state.scale;
   const bool was_unscaled = saved && !saved->dynamic && state.scale == 1;
-  if (mode_ != LossScaleMode::kDynamic || was_unscaled || !std::isfinite(scale))
+  if (!knobs_.dynamic || was_unscaled || !std::isfinite(scale))
     scale = initial;
   else
     scale = std::clamp(scale, knobs_.min, knobs_.max);
@@ -222,10 +242,20 @@ std::vector<std::string> LossScaler::resume(StepState& state, const ScalerKnobs*
   return lines;
 }
 
-void LossScaler::update(StepState& state, const std::function<std::string()>& where) const {
+bool LossScaler::sanitizes(const StepState& state) const {
+  return knobs_.sanitize && state.event == StepEvent::kOverflow &&
+         state.skips_at_min >= knobs_.max_skips_at_min;
+}
+
+bool LossScaler::falls_back(const StepState& state) const {
+  return state.verdict == ScalerVerdict::kAtFloor &&
+         (options_.at_floor == FloorPolicy::kFallbackFp32 || options_.at_floor == FloorPolicy::kFallbackBf16);
+}
+
+void LossScaler::update(StepState& state, const std::function<ScalerDiagnosis()>& diagnose) const {
   kernels::scaler_update(state, knobs_);
-  if (state.verdict == ScalerVerdict::kContinue) return;
-  abort_run(state, compute_, mode_, where ? where() : "");
+  if (state.verdict == ScalerVerdict::kContinue || falls_back(state)) return;
+  abort_run(state, compute_, mode_, diagnose ? diagnose() : ScalerDiagnosis());
 }
 
 void prepare_step(StepState& state, double lr) {
@@ -235,6 +265,7 @@ void prepare_step(StepState& state, double lr) {
   state.event = StepEvent::kGood;
   state.grad_norm = 0;
   state.weight_overflow = 0;
+  state.sanitized = 0;
 }
 
 void check_loss(StepState& state, double loss) {

@@ -13,7 +13,12 @@
 
 namespace tandem {
 
-enum class LossScaleMode { kOff, kStatic, kDynamic };
+// kHeadroom: dynamic, but grows only where the gradients of the last steps leave a factor of two
+// (numerics.md).
+enum class LossScaleMode { kOff, kStatic, kDynamic, kHeadroom };
+
+// What happens after max_skips_at_min overflows at the smallest scale.
+enum class FloorPolicy { kAbort, kHold, kSanitize, kFallbackFp32, kFallbackBf16 };
 
 // Names and defaults: JOB.md, precision.loss_scale. mode absent: dynamic for fp16, off otherwise.
 struct LossScaleOptions {
@@ -25,11 +30,19 @@ struct LossScaleOptions {
   bool allow_non_pow2 = false;
   std::string on_forward_nonfinite = "keep";  // keep | backoff
   std::int64_t max_nonfinite_loss = 5, max_skips_at_min = 8, max_consecutive_skips = 40;
-  std::string at_floor = "abort";  // abort | hold
+  FloorPolicy at_floor = FloorPolicy::kAbort;
 };
 // Rejects what amp.md 2.1 rejects: bool, not finite, <= 0, intervals that are no integers, factors and init
 // that are no powers of two unless allowed, min > init, init > max; each with key, value and rule.
 Fields fields(LossScaleOptions& options);
+
+// What the abort text says beyond the state.
+struct ScalerDiagnosis {
+  std::string first_nonfinite;  // "backward, layer enc0.conv1, op conv, ..."
+  std::string layer;            // of it, for the remedy that keeps it in FP32; may be empty
+  std::string recent_events;    // "... 38 overflow at 2, 39 overflow at 1"
+  double base_lr = 0;           // optimizer.lr; 0: unknown
+};
 
 class LossScaler {
  public:
@@ -48,11 +61,17 @@ class LossScaler {
   // line per difference, to be printed.
   std::vector<std::string> resume(StepState& state, const ScalerKnobs* saved = nullptr) const;
 
+  // Whether the 16-bit gradients of the coming step are to be measured into state.gradient_amax.
+  bool measures_headroom(const StepState& state) const { return kernels::measures_headroom(state, knobs_); }
+  // Whether this step's overflow is to be applied with gradients made finite (at_floor: sanitize).
+  bool sanitizes(const StepState& state) const;
+  // Whether the verdict asks for another compute dtype (at_floor: fallback_*): update() does not throw then.
+  bool falls_back(const StepState& state) const;
+
   // After the optimizer's pass of a step: kernels::scaler_update. Throws Error{kNumeric} with the abort text
-  // (what, since when, where, three remedies with their line of YAML) when the verdict says so; state is
-  // updated first. `where` is called for an abort only: the first place that is not finite ("gradient of
-  // enc0.conv1.weight").
-  void update(StepState& state, const std::function<std::string()>& where = {}) const;
+  // (what, since when, where, the last events, three remedies with their line of YAML) when the verdict says
+  // so and no policy of at_floor takes over; state is updated first. `diagnose` is called for an abort only.
+  void update(StepState& state, const std::function<ScalerDiagnosis()>& diagnose = {}) const;
 
  private:
   LossScaleOptions options_;
@@ -61,7 +80,8 @@ class LossScaler {
   ScalerKnobs knobs_;
 };
 
-// Opens a step: latches the scale's inverse, sets lr, and clears event, clip, grad_norm and weight_overflow.
+// Opens a step: latches the scale's inverse, sets lr, and clears event, clip, grad_norm, weight_overflow and
+// sanitized.
 void prepare_step(StepState& state, double lr);
 // Sets the event kForward when `loss` (the unscaled value of one micro-batch) is not finite.
 void check_loss(StepState& state, double loss);

@@ -49,7 +49,7 @@ std::string position_text(const Shape& shape, std::int64_t index);
 // Calls visit(name, member) for every field of StepState, in the order of the struct.
 template <class State, class Visit>
 void visit_step_state(State& s, Visit&& visit) {
-  static_assert(sizeof(StepState) == 96,
+  static_assert(sizeof(StepState) == 112,
                 "StepState has changed: name its new fields here and in docs/formats.md");
   visit("scale", s.scale);
   visit("inverse", s.inverse);
@@ -69,6 +69,10 @@ void visit_step_state(State& s, Visit&& visit) {
   visit("skipped_overflow", s.skipped_overflow);
   visit("skipped_forward", s.skipped_forward);
   visit("last_overflow_step", s.last_overflow_step);
+  visit("gradient_amax", s.gradient_amax);
+  visit("window_steps", s.window_steps);
+  visit("sanitized", s.sanitized);
+  visit("withheld_growths", s.withheld_growths);
 }
 
 // The same for the numbers of the run.

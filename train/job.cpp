@@ -26,6 +26,11 @@ Fields fields(PrecisionOptions& o) {
              "that fp32_layers does not name; no such layer: an error")
       .flag("check_finite", o.check_finite,
             "Skip steps with a non-finite loss or gradient, in fp32 and bf16 too")
+      .choice("on_weight_overflow", o.on_weight_overflow, {"abort", "fp32_layer"},
+              "When a weight does not fit the 16-bit format: end, or go on with its layer in FP32")
+      .choice(
+          "on_repeat_overflow", o.on_repeat_overflow, {"abort", "demote"},
+          "When the loss scale reaches its limits: end, or go on with the layer that overflows first in FP32")
       .group("loss_scale", o.loss_scale, "Loss scaling");
 }
 

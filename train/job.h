@@ -23,6 +23,8 @@ struct PrecisionOptions {
   ComputeChoice compute = ComputeChoice::kAuto;
   std::vector<std::string> fp32_layers, low_layers;
   bool check_finite = true;
+  std::string on_weight_overflow = "abort";  // abort | fp32_layer
+  std::string on_repeat_overflow = "abort";  // abort | demote
   LossScaleOptions loss_scale;
 };
 

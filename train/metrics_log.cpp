@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "train/json.h"
+#include "train/numerics.h"
 
 namespace tandem {
 namespace {
@@ -70,6 +71,7 @@ void MetricsLog::write(const StepMetrics& m) {
   object.add("loss", static_cast<float>(m.loss)).add("lr", static_cast<float>(m.lr));
   object.add("scale", static_cast<float>(m.scale)).add("event", event_name(m.event));
   object.add("grad_norm", m.grad_norm).add("step_ms", m.step_ms).add("data_wait_ms", m.data_wait_ms);
+  if (m.cause) object.add("cause", to_json(*m.cause));
   write_line(object);
 }
 

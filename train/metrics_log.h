@@ -15,6 +15,7 @@
 namespace tandem {
 
 class JsonObject;
+struct NonfiniteCause;
 
 // loss, lr and scale are FP32 quantities: written as the shortest decimals that read back to the same float.
 struct StepMetrics {
@@ -24,6 +25,7 @@ struct StepMetrics {
   StepEvent event = StepEvent::kGood;  // written as good | overflow | forward
   double grad_norm = 0;
   double step_ms = 0, data_wait_ms = 0;
+  const NonfiniteCause* cause = nullptr;  // of a step that was not good, if known
 };
 
 struct ValidationMetrics {

@@ -1,6 +1,7 @@
 // The life of a training run. JobRun owns everything in the order of its making; train() is the loop.
 #include "train/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "train/evaluate.h"
 #include "train/json.h"
 #include "train/metrics_log.h"
+#include "train/precision_policy.h"
 #include "train/progress.h"
 #include "train/resume.h"
 #include "train/run_report.h"
@@ -36,6 +38,7 @@ class JobRun {
  public:
   JobRun(const JobOptions& job, const RunRequest& request)
       : job_(job),
+        saved_job_(job),
         request_(request),
         dataset_(std::make_shared<PatchDataset>(job.data, job.patch, job.augment)),
         session_(make_session(job, dataset_->channels())),
@@ -43,7 +46,8 @@ class JobRun {
                  trainer_options(job)),
         progress_({.enabled = request.progress && !request.dry_run}) {}
 
-  void run();
+  // `folder` is told as soon as it is known.
+  void run(std::filesystem::path& folder);
 
  private:
   std::int64_t step() const { return trainer_.state().attempted; }
@@ -58,6 +62,11 @@ class JobRun {
   bool is_validated() const;
   void check_validation_cases() const;
   void one_step();
+  void attempt();
+  void write_step(const StepReport& report);
+  void move_to_fp32(const std::string& layer);
+  void fall_back();
+  [[noreturn]] void leave_for(const PrecisionOptions& precision);
   void note_scale(const StepReport& report);
   void validate();
   void note_validation(const SegmentationScores& scores, double seconds);
@@ -66,6 +75,7 @@ class JobRun {
   [[noreturn]] void stop();
 
   const JobOptions& job_;
+  JobOptions saved_job_;  // what the next checkpoint says: job_, or what the run goes on with
   const RunRequest& request_;
   StopSignals signals_;
   std::shared_ptr<PatchDataset> dataset_;
@@ -82,10 +92,11 @@ class JobRun {
   StepTimes times_;
 };
 
-void JobRun::run() {
+void JobRun::run(std::filesystem::path& folder) {
   if (request_.dry_run) return dry_run();
   check_validation_cases();
   folder_ = std::make_unique<RunFolder>(request_.folder);
+  folder = folder_->path();
   if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
@@ -124,6 +135,9 @@ void JobRun::dry_run() {
 void JobRun::resume(const RunFolder& folder) {
   const CheckpointContent content = load_checkpoint(*folder.checkpoint());
   const std::optional<JobOptions> saved = saved_job(content);
+  if (saved)
+    if (const auto adopted = adopted_precision(job_.precision, saved->precision))
+      throw PrecisionChange{*adopted};
   std::optional<ScalerKnobs> knobs;
   if (saved) knobs = LossScaler(saved->precision.loss_scale, compute_dtype(saved->precision.compute)).knobs();
   trainer_.load(content, knobs ? &*knobs : nullptr);
@@ -175,39 +189,12 @@ bool JobRun::is_validated() const {
 }
 
 void JobRun::one_step() {
-  StepReport report;
-  try {
-    report = trainer_.step(*loader_);
-  } catch (const Error& error) {
-    const StepState& state = trainer_.state();
-    const bool gave_up = error.kind() == ErrorKind::kNumeric && state.verdict != ScalerVerdict::kContinue;
-    if (!gave_up && error.kind() != ErrorKind::kData) throw;
-    progress_.clear();
-    if (gave_up)
-      metrics_->write(StepMetrics{.step = state.attempted,
-                                  .epoch = (state.attempted - 1) / job_.train.iterations_per_epoch,
-                                  .loss = std::nan(""),
-                                  .lr = state.lr,
-                                  .scale = state.scale,
-                                  .event = state.event,
-                                  .grad_norm = std::nan("")});
-    keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
-    save();
-    throw Error(error.kind(), error.text(),
-                error.hint() + fmt::format(" The state before it is saved in {}.", folder_->path().string()));
-  }
+  attempt();
+  const StepReport& report = trainer_.last_report();
   times_.add(report);
   note_scale(report);
   if (report.step % job_.log.every == 0 || report.event != StepEvent::kGood || report.step == 1)
-    metrics_->write(StepMetrics{.step = report.step,
-                                .epoch = (report.step - 1) / job_.train.iterations_per_epoch,
-                                .loss = report.loss + loss_offset(job_.loss),
-                                .lr = report.lr,
-                                .scale = report.scale,
-                                .event = report.event,
-                                .grad_norm = report.grad_norm,
-                                .step_ms = report.step_ms,
-                                .data_wait_ms = report.data_wait_ms});
+    write_step(report);
   progress_.update({.step = report.step,
                     .total = total(),
                     .loss = report.loss + loss_offset(job_.loss),
@@ -215,6 +202,74 @@ void JobRun::one_step() {
                     .scale = trainer_.state().scale,
                     .skips = trainer_.state().attempted - trainer_.state().applied,
                     .step_ms = report.step_ms});
+  if (trainer_.state().verdict != ScalerVerdict::kContinue) fall_back();
+}
+
+// One step of the trainer. What ends the run leaves a checkpoint first, or is cured by FP32 for a layer.
+void JobRun::attempt() {
+  try {
+    trainer_.step(*loader_);
+  } catch (const Error& error) {
+    const StepState& state = trainer_.state();
+    const StepReport& report = trainer_.last_report();
+    const bool outgrown = error.kind() == ErrorKind::kNumeric && state.weight_overflow;
+    const bool gave_up = error.kind() == ErrorKind::kNumeric && state.verdict != ScalerVerdict::kContinue;
+    if (!outgrown && !gave_up && error.kind() != ErrorKind::kData) throw;
+    progress_.clear();
+    if (outgrown || gave_up) write_step(report);
+    if (outgrown && job_.precision.on_weight_overflow == "fp32_layer")
+      move_to_fp32(trainer_.params().first_overflowed_copy());
+    if (gave_up && job_.precision.on_repeat_overflow == "demote" && report.cause &&
+        std::isfinite(report.cause->magnitude))
+      move_to_fp32(report.cause->layer + ".weight");
+    if (outgrown) throw;
+    keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
+    save();
+    throw Error(error.kind(), error.text(),
+                error.hint() + fmt::format(" The state before it is saved in {}.", folder_->path().string()));
+  }
+}
+
+void JobRun::write_step(const StepReport& report) {
+  metrics_->write(StepMetrics{.step = report.step,
+                              .epoch = (report.step - 1) / job_.train.iterations_per_epoch,
+                              .loss = report.loss + loss_offset(job_.loss),
+                              .lr = report.lr,
+                              .scale = report.scale,
+                              .event = report.event,
+                              .grad_norm = report.grad_norm,
+                              .step_ms = report.step_ms,
+                              .data_wait_ms = report.data_wait_ms,
+                              .cause = report.cause ? &*report.cause : nullptr});
+}
+
+// Goes on with the layer of `parameter` in FP32; returns if that layer computes in FP32 already.
+void JobRun::move_to_fp32(const std::string& parameter) {
+  const ParamSegment* segment = trainer_.params().find(parameter);
+  if (segment == nullptr || segment->region != ParamRegion::kCast) return;
+  const std::string layer = parameter.substr(0, parameter.rfind('.'));
+  metrics_->write_event(step(), "precision", layer + " computes in FP32 from here on");
+  log_warning("step {}: layer {} computes in FP32 from here on", step(), layer);
+  leave_for(with_fp32_layer(job_.precision, layer));
+}
+
+// at_floor: fallback_*.
+void JobRun::fall_back() {
+  const PrecisionOptions next = fallen_back(job_.precision);
+  const char* name = next.compute == ComputeChoice::kBf16 ? "BF16" : "FP32";
+  metrics_->write_event(step(), "precision", fmt::format("the job computes in {} from here on", name));
+  progress_.clear();
+  log_warning("step {}: gradients overflow at the smallest loss scale: the job computes in {} from here on",
+              step(), name);
+  leave_for(next);
+}
+
+void JobRun::leave_for(const PrecisionOptions& precision) {
+  saved_job_ = job_;
+  saved_job_.precision = precision;
+  saved_step_ = -1;
+  save();
+  throw PrecisionChange{precision, true};
 }
 
 // Every change of the loss scale is an event line: the history needs no step lines.
@@ -278,14 +333,13 @@ void JobRun::save_or_retry_later() {
 void JobRun::save() {
   if (saved_step_ == step()) return;
   metrics_->sync();
-  JobOptions resolved = job_;
   const std::int64_t per_step = job_.train.accumulate * job_.train.batch_size;
   CheckpointContent content{.step = step(),
                             .epoch = epoch(),
                             .epoch_position = step() % job_.train.iterations_per_epoch * per_step,
                             .total_steps = total(),
                             .best = best_,
-                            .config_yaml = emit_yaml(fields(resolved)),
+                            .config_yaml = emit_yaml(fields(saved_job_)),
                             .environment_json = environment_json(run_environment(job_, session_.context))};
   trainer_.save(content);
   save_checkpoint(
@@ -306,6 +360,19 @@ void JobRun::stop() {
 
 }  // namespace
 
-void run_training(const JobOptions& job, const RunRequest& request) { JobRun(job, request).run(); }
+void run_training(const JobOptions& job, const RunRequest& request) {
+  JobOptions current = job;
+  RunRequest next = request;
+  while (true) {
+    std::filesystem::path folder;
+    try {
+      JobRun(current, next).run(folder);
+      return;
+    } catch (const PrecisionChange& change) {
+      current.precision = change.precision;
+      if (change.is_saved) next.folder = {.name = next.folder.name, .folder = folder, .resume = "auto"};
+    }
+  }
+}
 
 }  // namespace tandem

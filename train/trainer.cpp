@@ -1,11 +1,15 @@
 // The training step, and what a checkpoint needs of it.
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 
+#include "core/base/error.h"
+#include "core/base/half.h"
 #include "core/base/log.h"
 #include "core/ops/elementwise.h"
+#include "core/tensor/finite.h"
 
 namespace tandem {
 namespace {
@@ -31,47 +35,117 @@ Trainer::Trainer(const Context& context, const Precision& precision, Module& mod
 
 StepReport Trainer::step(Loader& loader) {
   const auto start = Clock::now();
-  double loss = 0;
-  Clock::duration waited{};
   prepare_step(state_,
                scheduled_lr(options_.schedule, options_.optimizer.lr, state_.applied, options_.total_steps));
-  StepReport report{.step = state_.attempted + 1, .scale = state_.scale, .lr = state_.lr};
+  report_ = {.step = state_.attempted + 1, .scale = state_.scale, .lr = state_.lr};
 
   params_.zero_gradients();
+  std::vector<Batch> batches;
   for (std::int64_t i = 0; i < options_.accumulate; ++i) {
     const auto asked = Clock::now();
-    const Batch batch = loader.next();
-    waited += Clock::now() - asked;
-    loss += forward_backward(batch) / static_cast<double>(options_.accumulate);
+    batches.push_back(loader.next());
+    report_.data_wait_ms += milliseconds(Clock::now() - asked);
+    const double loss = forward_backward(batches.back(), measurement());
+    check_loss(state_, loss);
+    report_.loss += loss / static_cast<double>(options_.accumulate);
   }
-  optimizer_.check_gradients(state_, options_.clip_norm);
-  if (!options_.check_finite) state_.event = StepEvent::kGood;
-  optimizer_.step(state_);
-  report.loss = loss;
-  report.event = state_.event;
-  report.grad_norm =
-      state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();
-  scaler_.update(state_, [this] {
-    const std::string name = params_.first_nonfinite_gradient();
-    return name.empty() ? name : "gradient of " + name;
-  });
-
-  report.data_wait_ms = milliseconds(waited);
-  report.step_ms = milliseconds(Clock::now() - start);
-  return report;
+  check(batches);
+  apply();
+  report_.step_ms = milliseconds(Clock::now() - start);
+  return report_;
 }
 
-// One micro-batch: adds its scaled gradients to the store and marks the step when the loss is not finite.
-double Trainer::forward_backward(const Batch& batch) {
-  Tape tape(context_);
-  const Var image = cast(tape.constant(batch.image.to_device(context_.device)), context_.compute);
-  const Var label = tape.constant(batch.label.to_device(context_.device));
+// In the window before a growth of the scale (mode headroom), gradients stored in 16 bits are measured.
+ReplayRequest Trainer::measurement() {
+  if (!scaler_.measures_headroom(state_)) return {};
+  return {.gradients = [this](const GradientEvent& event) {
+    if (is_16_bit_float(event.gradient.dtype()))
+      state_.gradient_amax =
+          std::max(state_.gradient_amax, static_cast<float>(largest_magnitude(event.gradient)));
+  }};
+}
+
+// The optimizer's pass and the scaler's move: both, also when a weight outgrows its 16-bit copy.
+void Trainer::apply() {
+  try {
+    optimizer_.step(state_);
+  } catch (const Error&) {
+    if (state_.weight_overflow) scaler_.update(state_);
+    throw;
+  }
+  scaler_.update(state_, [this] { return diagnosis(); });
+}
+
+// Sets the step's event from loss and gradients; explains one that is not good.
+void Trainer::check(const std::vector<Batch>& batches) {
+  optimizer_.check_gradients(state_, options_.clip_norm);
+  if (!options_.check_finite) state_.event = StepEvent::kGood;
+  report_.event = state_.event;
+  report_.grad_norm =
+      state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();
+  if (state_.event != StepEvent::kGood) explain(batches);
+  if (!scaler_.sanitizes(state_)) return;
+  params_.zero_gradients();
+  for (const Batch& batch : batches) forward_backward(batch);
+  for (const ParamRegion region : {ParamRegion::kCast, ParamRegion::kKept})
+    make_finite(params_.region(region).gradient, kHalfMax);
+  optimizer_.check_gradients(state_, options_.clip_norm);
+  state_.sanitized = 1;
+}
+
+void Trainer::explain(const std::vector<Batch>& batches) {
+  report_.cause = find_nonfinite(batches, params_, [this](const Batch& batch, const ReplayRequest& request) {
+    forward_backward(batch, request);
+  });
+  constexpr std::size_t kShownEvents = 20;
+  recent_events_.push_back(fmt::format("{} {} at {}", report_.step,
+                                       report_.event == StepEvent::kOverflow ? "overflow" : "forward",
+                                       report_.scale));
+  if (recent_events_.size() > kShownEvents) recent_events_.pop_front();
+}
+
+ScalerDiagnosis Trainer::diagnosis() const {
+  ScalerDiagnosis d{.base_lr = options_.optimizer.lr};
+  if (report_.cause) {
+    d.first_nonfinite = to_text(*report_.cause);
+    d.layer = report_.cause->layer;
+  } else if (report_.event != StepEvent::kGood) {
+    d.first_nonfinite =
+        "no single value: the norm of the gradients, or a second pass over the batch was finite";
+  }
+  for (const std::string& event : recent_events_)
+    d.recent_events += (d.recent_events.empty() ? "" : ", ") + event;
+  return d;
+}
+
+// One micro-batch: adds its scaled gradients to the store, and returns the loss.
+double Trainer::forward_backward(const Batch& batch, const ReplayRequest& request) {
+  Context context = context_;
+  if (request.wide) context.compute = DType::kF32;
+  Tape tape(context, !request.wide);
+  observe(tape, request);
+  const Var image = cast(tape.constant(batch.image.to_device(context.device)), context.compute);
+  const Var label = tape.constant(batch.label.to_device(context.device));
   const Outputs outputs = model_(image);
   const Var loss = criterion_(outputs, label);
   const double value = loss.value().to_values().front();
-  check_loss(state_, value);
-  tape.backward(loss, static_cast<double>(state_.scale) / static_cast<double>(options_.accumulate));
+  const double seed = static_cast<double>(state_.scale) / static_cast<double>(options_.accumulate);
+  if (!request.wide) tape.backward(loss, seed * request.seed_factor);
   return value;
+}
+
+// The observers of the options first: what they write into a value is seen by the request's.
+void Trainer::observe(Tape& tape, const ReplayRequest& request) const {
+  if (options_.observe_ops || request.ops)
+    tape.observe([this, &request](std::string_view op, const std::string& module, const Tensor& value) {
+      if (options_.observe_ops) options_.observe_ops(op, module, value);
+      if (request.ops) request.ops(op, module, value);
+    });
+  if (options_.observe_gradients || request.gradients)
+    tape.observe_gradients([this, &request](const GradientEvent& event) {
+      if (options_.observe_gradients) options_.observe_gradients(event);
+      if (request.gradients) request.gradients(event);
+    });
 }
 
 void Trainer::save(CheckpointContent& content) const {

@@ -3,8 +3,12 @@
 // models.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "core/tensor/context.h"
 #include "data/loader.h"
@@ -13,6 +17,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/checkpoint.h"
+#include "train/numerics.h"
 
 namespace tandem {
 
@@ -27,6 +32,9 @@ struct TrainerOptions {
   std::int64_t accumulate = 1;   // micro-batches per step
   double clip_norm = 0;          // largest norm of the unscaled gradient; 0: off
   bool check_finite = true;      // false: apply every step (never in fp16)
+  // On every tape of a step, a replay for diagnosis included; for users' diagnosis and for tests.
+  OpObserver observe_ops;
+  GradientObserver observe_gradients;
 };
 
 // What one step did.
@@ -38,6 +46,9 @@ struct StepReport {
   double lr = 0;         // of this step, applied or not
   double grad_norm = 0;  // of the unscaled gradients; NaN unless event is kGood
   double data_wait_ms = 0, step_ms = 0;
+  // Of a step that was not good: its first value that is not finite, in order of execution; see
+  // find_nonfinite.
+  std::optional<NonfiniteCause> cause;
 };
 
 class Trainer {
@@ -47,8 +58,11 @@ class Trainer {
   Trainer(const Context& context, const Precision& precision, Module& model, Criterion criterion,
           const TrainerOptions& options);
 
-  // One step over `accumulate` batches of `loader`. Throws Error{kNumeric} when the loss scaler gives up.
+  // One step over `accumulate` batches of `loader`. Throws Error{kNumeric} when the loss scaler gives up;
+  // last_report() tells of that step too. A verdict in state() without an exception: the floor policy asks
+  // for another compute dtype.
   StepReport step(Loader& loader);
+  const StepReport& last_report() const { return report_; }
 
   const Context& context() const { return context_; }
   Module& model() { return model_; }
@@ -61,7 +75,13 @@ class Trainer {
   void load(const CheckpointContent& content, const ScalerKnobs* saved_knobs = nullptr);
 
  private:
-  double forward_backward(const Batch& batch);
+  double forward_backward(const Batch& batch, const ReplayRequest& request = {});
+  ReplayRequest measurement();
+  void apply();
+  void observe(Tape& tape, const ReplayRequest& request) const;
+  void check(const std::vector<Batch>& batches);
+  void explain(const std::vector<Batch>& batches);
+  ScalerDiagnosis diagnosis() const;
 
   Context context_;
   Module& model_;
@@ -71,6 +91,8 @@ class Trainer {
   Optimizer optimizer_;
   LossScaler scaler_;
   StepState state_;
+  StepReport report_;  // of the step in work or the last one
+  std::deque<std::string> recent_events_;
 };
 
 }  // namespace tandem

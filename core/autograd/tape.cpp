@@ -56,13 +56,16 @@ void Var::accumulate(const Tensor& gradient) const {
     const Tensor sink = gradient_sink();
     tape().backend().map({.kernel = MapKernel::kCopy, .accumulate = true}, {{gradient}}, sink);
   } else if (!state_->gradient.defined()) {
+    tape().report_gradient(gradient, false);
     state_->gradient = gradient;
   } else {
     // The kept tensor may be shared with another Var's gradient (add passes one tensor to both), so the sum
     // is a new one.
+    tape().report_gradient(gradient, false);
     const Tensor sum(shape(), state_->gradient.dtype(), gradient.device());
     const std::array<Tensor, 2> inputs{state_->gradient, gradient};
     tape().backend().map({.kernel = MapKernel::kAdd}, inputs, sum);
+    tape().report_gradient(sum, false);
     state_->gradient = sum;
   }
 }
@@ -72,6 +75,7 @@ Tensor Var::gradient_sink() const {
   if (!state_->gradient.defined())
     state_->gradient = Tensor::zeros(shape(), accumulation_dtype(dtype()), tape().context().device,
                                      MemoryCategory::kGradients);
+  if (tape().gradient_observer_) tape().leaf_gradients_.push_back(state_->gradient);
   return state_->gradient;
 }
 
@@ -160,12 +164,22 @@ void Tape::backward(const Var& loss, double seed) {
     const Tensor gradient = std::move(node.output->gradient);
     node.output->gradient = {};
     try {
+      running_ = &node;
       node.backward(gradient);
+      for (const Tensor& leaf : leaf_gradients_) report_gradient(leaf, true);
+      leaf_gradients_.clear();
+      running_ = nullptr;
     } catch (Error& error) {
       error.prefix_module(node.module);
       throw;
     }
   }
+}
+
+void Tape::report_gradient(const Tensor& gradient, bool is_leaf) const {
+  if (!gradient_observer_ || running_ == nullptr) return;  // no node runs: the seed of backward
+  gradient_observer_(
+      {.op = running_->op, .module = running_->module, .is_leaf = is_leaf, .gradient = gradient});
 }
 
 void Tape::enter_module(std::string_view name) { module_path_.emplace_back(name); }

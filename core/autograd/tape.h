@@ -23,6 +23,17 @@ using BackwardClosure = std::function<void(const Tensor& output_gradient)>;
 // Sees every op's result as it is recorded: the op's name, the module path, the value.
 using OpObserver = std::function<void(std::string_view op, const std::string& module, const Tensor& value)>;
 
+// A gradient as backward makes it, in order of execution.
+struct GradientEvent {
+  std::string_view op;        // whose backward closure made it
+  const std::string& module;  // of that op
+  // What it is added to: the value of an op or constant, or a leaf (parameter, variable). Of a leaf,
+  // `gradient` is the whole accumulated gradient.
+  bool is_leaf = false;
+  const Tensor& gradient;
+};
+using GradientObserver = std::function<void(const GradientEvent& event)>;
+
 class Tape {
  public:
   // With record = false no closure is kept and no Var requires a gradient (evaluation).
@@ -55,6 +66,9 @@ class Tape {
   void leave_module();
   // For summaries and diagnosis; recording or not.
   void observe(OpObserver observer) { observer_ = std::move(observer); }
+  // Sees each gradient before it is used or added to another, the sums too, and those of leaves when the
+  // closure that adds to them has run; not the loss's own seed.
+  void observe_gradients(GradientObserver observer) { gradient_observer_ = std::move(observer); }
 
  private:
   struct Node {
@@ -64,7 +78,9 @@ class Tape {
     BackwardClosure backward;
   };
 
+  friend class Var;
   Var make(Tensor value, bool requires_grad, Tensor gradient);
+  void report_gradient(const Tensor& gradient, bool is_leaf) const;
   std::string module() const;  // "enc0.conv1"
 
   Context context_;
@@ -73,6 +89,9 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<std::string> module_path_;
   OpObserver observer_;
+  GradientObserver gradient_observer_;
+  const Node* running_ = nullptr;       // whose closure runs
+  std::vector<Tensor> leaf_gradients_;  // that it has taken to add to; complete when it ends
 };
 
 }  // namespace tandem

@@ -21,6 +21,7 @@ struct BFloat16 {
 };
 
 inline constexpr float kHalfMax = 65504.0f;
+inline constexpr float kBFloat16Max = 0x1.fep127f;
 // |x| at or above this value rounds to infinity in FP16.
 inline constexpr float kHalfOverflow = 65520.0f;
 

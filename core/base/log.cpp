@@ -1,9 +1,9 @@
 // The logger behind log.h: spdlog, included here only (its headers are slow to compile).
 #include "core/base/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/pattern_formatter.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
@@ -43,10 +43,13 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
 
 void add_log_file(const std::filesystem::path& path) {
+  for (const spdlog::sink_ptr& sink : logger().sinks())
+    if (const auto* file = dynamic_cast<const spdlog::sinks::basic_file_sink_mt*>(sink.get()))
+      if (file->filename() == path.string()) return;
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), false);
     sink->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
-                                                                   spdlog::pattern_time_type::utc));
+                                                                    spdlog::pattern_time_type::utc));
     logger().sinks().push_back(sink);
   } catch (const spdlog::spdlog_ex& e) {
     throw Error(ErrorKind::kResource, fmt::format("[log] {}: cannot be opened: {}", path.string(), e.what()));
@@ -55,7 +58,20 @@ void add_log_file(const std::filesystem::path& path) {
 
 void write_log(LogLevel level, std::string_view message) {
   const char* prefix = level == LogLevel::kWarning ? "warning: " : level == LogLevel::kError ? "error: " : "";
-  logger().log(to_spdlog(level), "{}{}", prefix, message);
+  logger().log(to_spdlog(level), "{}{}", prefix, without_control_characters(message));
+}
+
+std::string without_control_characters(std::string_view message) {
+  std::string text;
+  text.reserve(message.size());
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
+      text += fmt::format("\\x{:02x}", byte);
+    else
+      text += c;
+  }
+  return text;
 }
 
 }  // namespace tandem

@@ -8,12 +8,16 @@
 #include <exception>
 #include <fstream>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "core/base/error.h"
 
 namespace tandem {
 namespace {
 
+constexpr int kMaxThreadsPerCore = 8;
 int g_threads = 0;  // written by set_compute_threads before any work starts
 
 // Cores allowed by a cgroup v2 CPU quota, or a large number where there is none.
@@ -42,6 +46,19 @@ void run_team(int threads, const std::function<void(int)>& body) {
   if (first) std::rethrow_exception(first);
 }
 
+// Starts and ends `count` threads: OpenMP's runtime ends the process when it cannot start one.
+void require_threads(int count) {
+  std::vector<std::jthread> threads;
+  try {
+    for (int i = 0; i < count; ++i) threads.emplace_back([](const std::stop_token&) {});
+  } catch (const std::system_error& error) {
+    throw Error(ErrorKind::kResource,
+                fmt::format("[threads] got only {} of {} threads from the system: {}", threads.size() + 1,
+                            count + 1, error.code().message()),
+                "Set a smaller `threads`, or raise the limit of processes (ulimit -u).");
+  }
+}
+
 }  // namespace
 
 int usable_cores() {
@@ -54,7 +71,15 @@ int usable_cores() {
 void set_compute_threads(int threads) {
   if (threads < 0)
     fail(ErrorKind::kUsage, "[threads] got {}, expected 0 (auto) or a positive number", threads);
-  g_threads = std::min(threads == 0 ? usable_cores() : threads, omp_get_thread_limit());
+  const int most = kMaxThreadsPerCore * omp_get_num_procs();
+  if (threads > most)
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("[threads] got {}, expected at most {} ({} per core)", threads, most, kMaxThreadsPerCore),
+        "More threads than cores are slower; threads: auto uses every core once.");
+  const int wanted = std::min(threads == 0 ? usable_cores() : threads, omp_get_thread_limit());
+  require_threads(wanted - 1);
+  g_threads = wanted;
   omp_set_dynamic(0);
   omp_set_num_threads(g_threads);
 }

@@ -8,8 +8,8 @@
 namespace tandem {
 
 // Sets the team size for the rest of the process; 0 takes the number of usable cores (affinity and cgroup
-// quota).
-// Never more than OMP_THREAD_LIMIT allows.
+// quota). Never more than OMP_THREAD_LIMIT allows. Throws Error{kUsage} for more than 8 threads per core of
+// the machine, Error{kResource} when the system does not let the process start so many.
 void set_compute_threads(int threads);
 int compute_threads();
 // Cores this process may use.

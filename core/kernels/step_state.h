@@ -29,6 +29,10 @@ struct ScalerKnobs {
   std::int32_t refill_on_growth = 0;    // hysteresis_refill: on_good | on_growth
   std::int32_t backoff_on_forward = 0;  // on_forward_nonfinite: keep | backoff
   std::int32_t max_nonfinite_loss = 5, max_skips_at_min = 8, max_consecutive_skips = 40;
+  // mode headroom: grow only if no 16-bit gradient of the last headroom_window steps is above headroom_limit.
+  std::int32_t headroom = 0, headroom_window = 32;
+  float headroom_limit = 16376;  // 65504 / 4: twice the largest gradient still leaves a factor of two
+  std::int32_t sanitize = 0;     // at_floor: sanitize
 };
 
 // One per training run, in device memory, at a stable address; 64-bit counters last. Everything a checkpoint
@@ -48,6 +52,12 @@ struct StepState {
   ScalerVerdict verdict = ScalerVerdict::kContinue;
   std::int64_t attempted = 0, applied = 0, skipped_overflow = 0, skipped_forward = 0;
   std::int64_t last_overflow_step = -1;
+  // Of mode headroom: the largest |gradient| stored in 16 bits, scaled, in the present window of steps.
+  float gradient_amax = 0;
+  std::int32_t window_steps = 0;
+  // Set when this step's gradients were made finite to be applied at the smallest scale.
+  std::int32_t sanitized = 0;
+  std::int32_t withheld_growths = 0;  // windows of mode headroom that ended without room
 };
 
 // inverse of `scale`, rounded once from double: scale 3 gives 0x3EAAAAAB.
@@ -73,12 +83,43 @@ TD_HD void scaler_back_off(StepState& s, const ScalerKnobs& k) {
   }
 }
 
+// Whether this step's 16-bit gradients are to be measured: the window before a growth is open.
+TD_HD bool measures_headroom(const StepState& s, const ScalerKnobs& k) {
+  return k.headroom && s.good_steps + k.headroom_window >= k.growth_interval;
+}
+
+TD_HD void close_headroom_window(StepState& s) {
+  s.gradient_amax = 0;
+  s.window_steps = 0;
+}
+
+// Mode headroom, growth_interval reached: whether a whole window says that there is room. A window without
+// room ends, and the next one begins.
+TD_HD bool has_headroom(StepState& s, const ScalerKnobs& k) {
+  const std::int32_t window = k.headroom_window < k.growth_interval ? k.headroom_window : k.growth_interval;
+  if (s.window_steps < window) return false;
+  const bool room = s.gradient_amax <= k.headroom_limit;
+  if (!room) s.withheld_growths += 1;
+  close_headroom_window(s);
+  return room;
+}
+
 TD_HD void scaler_good(StepState& s, const ScalerKnobs& k) {
   s.applied += 1;
-  s.consecutive_skips = s.skips_at_min = s.consecutive_bad_loss = 0;
+  s.consecutive_skips = s.consecutive_bad_loss = 0;
+  if (s.sanitized) {  // applied, but no sign that the scale is right
+    s.good_steps = 0;
+    return;
+  }
+  s.skips_at_min = 0;
+  if (measures_headroom(s, k)) s.window_steps += 1;
   s.good_steps += 1;
   if (!k.refill_on_growth) s.hysteresis_left = k.hysteresis;
   if (s.good_steps < k.growth_interval) return;
+  if (k.headroom && !has_headroom(s, k)) {
+    s.good_steps = k.growth_interval;
+    return;
+  }
   if (k.dynamic) {
     const float higher = s.scale * k.growth_factor;
     s.scale = higher < k.max ? higher : k.max;
@@ -96,6 +137,7 @@ TD_HD void scaler_update(StepState& s, const ScalerKnobs& k) {
   } else {
     s.good_steps = 0;
     s.consecutive_skips += 1;
+    close_headroom_window(s);
     if (s.event == StepEvent::kOverflow) {
       s.consecutive_bad_loss = 0;
       s.skipped_overflow += 1;
@@ -108,7 +150,7 @@ TD_HD void scaler_update(StepState& s, const ScalerKnobs& k) {
     }
   }
   s.verdict = ScalerVerdict::kContinue;
-  if (s.skips_at_min >= k.max_skips_at_min)
+  if (s.skips_at_min >= k.max_skips_at_min && !k.sanitize)
     s.verdict = ScalerVerdict::kAtFloor;
   else if (s.consecutive_bad_loss >= k.max_nonfinite_loss)
     s.verdict = ScalerVerdict::kNonfiniteLoss;

@@ -67,6 +67,17 @@ bool has_nonfinite(const Tensor& tensor) {
   return std::ranges::any_of(tensor.to_values(), [](double value) { return !std::isfinite(value); });
 }
 
+// Largest |master| that is finite while its copy is infinite; 0 if there is none.
+double largest_overflow(const ParamSegment& segment, const FlatRegion& cast) {
+  const std::vector<double> masters = ParamStore::view(segment, cast.master).to_values();
+  const std::vector<double> copies = ParamStore::view(segment, cast.copy).to_values();
+  double largest = 0;
+  for (std::size_t i = 0; i < masters.size(); ++i)
+    if (std::isfinite(masters[i]) && !std::isfinite(copies[i]))
+      largest = std::max(largest, std::abs(masters[i]));
+  return largest;
+}
+
 }  // namespace
 
 ParamStore::ParamStore(std::span<const NamedParameter> parameters, const Context& context,
@@ -177,27 +188,26 @@ void ParamStore::mark_changed() {
 }
 
 void ParamStore::check_copies() const {
+  const std::string overflowed = first_overflowed_copy();
+  if (overflowed.empty()) return;
   const FlatRegion& cast = region(ParamRegion::kCast);
-  if (!cast.has_copy()) return;
-  for (const ParamSegment& segment : segments_) {
-    if (segment.region != ParamRegion::kCast) continue;
-    const std::vector<double> masters = view(segment, cast.master).to_values();
-    const std::vector<double> copies = view(segment, cast.copy).to_values();
-    double largest = 0;
-    for (std::size_t i = 0; i < masters.size(); ++i)
-      if (std::isfinite(masters[i]) && !std::isfinite(copies[i]))
-        largest = std::max(largest, std::abs(masters[i]));
-    if (largest == 0) continue;
-    const std::string layer = segment.name.substr(0, segment.name.rfind('.'));
-    throw Error(
-        ErrorKind::kNumeric,
-        fmt::format("[weights] a weight of '{}' does not fit {}: got |w| = {:.6g}, expected less than {}",
-                    segment.name, name(cast.copy.dtype()), largest,
-                    cast.copy.dtype() == DType::kF16 ? "65520" : "3.39615e38"),
-        fmt::format("Keep this layer in FP32 with precision.fp32_layers: [\"{}\"], or lower optimizer.lr, or "
-                    "set precision.compute: bf16.",
-                    layer));
-  }
+  const std::string layer = overflowed.substr(0, overflowed.rfind('.'));
+  throw Error(
+      ErrorKind::kNumeric,
+      fmt::format("[weights] a weight of '{}' does not fit {}: got |w| = {:.6g}, expected less than {}",
+                  overflowed, name(cast.copy.dtype()), largest_overflow(*find(overflowed), cast),
+                  cast.copy.dtype() == DType::kF16 ? "65520" : "3.39615e38"),
+      fmt::format("Keep this layer in FP32 with precision.fp32_layers: [\"{}\"], or lower optimizer.lr, or "
+                  "set precision.compute: bf16.",
+                  layer));
+}
+
+std::string ParamStore::first_overflowed_copy() const {
+  const FlatRegion& cast = region(ParamRegion::kCast);
+  if (!cast.has_copy()) return "";
+  for (const ParamSegment& segment : segments_)
+    if (segment.region == ParamRegion::kCast && largest_overflow(segment, cast) > 0) return segment.name;
+  return "";
 }
 
 std::string ParamStore::first_nonfinite() const {

@@ -76,6 +76,8 @@ class ParamStore {
   // Throws Error{kNumeric} naming the first parameter with a finite master whose copy is infinite (event W of
   // amp.md 2.3), with its largest value and the remedies.
   void check_copies() const;
+  // Name of the first parameter with a finite master whose copy is infinite; empty if there is none.
+  std::string first_overflowed_copy() const;
   // To be called after an optimizer step wrote masters and copies: tells the backends' caches of packed
   // weights.
   void mark_changed();

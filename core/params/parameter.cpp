@@ -7,7 +7,8 @@ namespace tandem {
 
 Var Parameter::on(Tape& tape) const {
   check_internal(is_bound(), "a parameter used before a ParamStore bound it");
-  return tape.parameter(value_, gradient_);
+  const bool wide = is_16_bit_float(value_.dtype()) && tape.context().compute == DType::kF32;
+  return tape.parameter(wide ? master_ : value_, gradient_);
 }
 
 }  // namespace tandem

@@ -45,8 +45,9 @@ class Parameter {
   const Tensor& master() const { return master_; }
   const Tensor& gradient() const { return gradient_; }
 
-  // The parameter as a leaf of `tape`; its gradient is added to gradient(). Throws Error{kInternal} when not
-  // bound.
+  // The parameter as a leaf of `tape`: value(), or master() on a tape that computes in FP32 (the same network
+  // without 16-bit rounding, for diagnosis). Its gradient is added to gradient(). Throws Error{kInternal}
+  // when not bound.
   Var on(Tape& tape) const;
 
  private:

@@ -187,5 +187,26 @@ TEST(TapeErrors, GradientOfAnotherShape) {
   EXPECT_THROW(tape.backward(y), Error);
 }
 
+TEST(TapeObserver, GradientsInOrderOfExecution) {
+  Tape tape(kReference);
+  std::vector<std::string> seen;
+  tape.observe_gradients([&](const GradientEvent& e) {
+    std::string line = std::string(e.op) + (e.is_leaf ? " leaf" : "") + ":";
+    for (const double value : e.gradient.to_values()) line += " " + std::to_string(static_cast<int>(value));
+    seen.push_back(line);
+  });
+  const Var x = tape.variable(tensor({1, 1}, {3}));
+  const Var y = mul(x, x);  // dy/dx = 6
+  const Var z = mul(y, y);  // dz/dy = 18
+  tape.backward(weighted_sum(z, Values{1}));
+  // Both factors of mul(y, y) are y: two parts of 9, and their sum.
+  ASSERT_EQ(seen.size(), 6U);
+  EXPECT_EQ(seen[0], "weighted_sum: 1");
+  EXPECT_EQ(seen[1], "mul: 9");
+  EXPECT_EQ(seen[2], "mul: 9");
+  EXPECT_EQ(seen[3], "mul: 18");
+  EXPECT_EQ(seen[5], "mul leaf: 108");
+}
+
 }  // namespace
 }  // namespace tandem

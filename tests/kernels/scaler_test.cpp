@@ -1,6 +1,7 @@
 // The loss scaler's state machine: vectors V1-V7, V9, V17 and V19 of the research notes, and its limits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <vector>
@@ -173,6 +174,37 @@ TEST(Scaler, ClipFactor) {
   EXPECT_EQ(clip_factor(0.5, 1), 1.0f);
   EXPECT_EQ(clip_factor(1e30, 0), 1.0f);
   EXPECT_EQ(clip_factor(0, 12), 1.0f);
+}
+
+// Mode headroom: growth waits for a window without a gradient above the limit.
+TEST(Headroom, GrowsOnlyWhereAFactorOfTwoIsLeft) {
+  const ScalerKnobs knobs{.dynamic = 1, .growth_interval = 4, .headroom = 1, .headroom_window = 2};
+  StepState s = started(k64, knobs);
+  s.event = StepEvent::kGood;
+  const auto good = [&](float amax) {
+    if (kernels::measures_headroom(s, knobs)) s.gradient_amax = std::max(s.gradient_amax, amax);
+    kernels::scaler_update(s, knobs);
+    return s.scale;
+  };
+  // Steps 1 and 2 are outside of the window: their peaks do not count.
+  EXPECT_EQ(good(60000), k64);
+  EXPECT_EQ(good(60000), k64);
+  EXPECT_EQ(good(16376), k64);
+  EXPECT_EQ(good(1), k128) << "65504 / 4 leaves room";
+  EXPECT_EQ(s.good_steps, 0);
+  EXPECT_EQ(s.gradient_amax, 0);
+  for (int i = 0; i < 3; ++i) good(1);
+  EXPECT_EQ(good(16384), k128) << "no room";
+  EXPECT_EQ(s.good_steps, 4) << "kept at the limit";
+  EXPECT_EQ(s.withheld_growths, 1);
+  EXPECT_EQ(good(16376), k128) << "a new window has begun";
+  EXPECT_EQ(good(16376), 2 * k128);
+  // An overflow ends the window.
+  for (int i = 0; i < 3; ++i) good(1);
+  s.event = StepEvent::kOverflow;
+  kernels::scaler_update(s, knobs);
+  EXPECT_EQ(s.window_steps, 0);
+  EXPECT_EQ(s.scale, k128);
 }
 
 }  // namespace

@@ -39,7 +39,12 @@ Trace run(const LossScaler& scaler, StepState& state, std::string_view events) {
     prepare_step(state, 0.01);
     state.event = event == 'G' ? StepEvent::kGood : event == 'O' ? StepEvent::kOverflow : StepEvent::kForward;
     try {
-      scaler.update(state, [] { return std::string("gradient of enc0.conv1.weight"); });
+      scaler.update(state, [] {
+        return ScalerDiagnosis{.first_nonfinite = "backward, layer enc0.conv1",
+                               .layer = "enc0.conv1",
+                               .recent_events = "7 overflow at 1",
+                               .base_lr = 0.1};
+      });
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kNumeric);
       trace.aborted_at = step;
@@ -188,7 +193,7 @@ TEST(LossScaler, StaticAndOffNeverMoveButTheirLimitsHold) {
 }
 
 TEST(LossScaler, HoldGoesOnAtTheFloorUntilTheOtherLimit) {
-  const ScalerRun r({.init = 1, .at_floor = "hold"}, std::string(50, 'O'));
+  const ScalerRun r({.init = 1, .at_floor = FloorPolicy::kHold}, std::string(50, 'O'));
   EXPECT_EQ(r.trace.aborted_at, 40);
 }
 
@@ -204,10 +209,11 @@ TEST(LossScaler, TheAbortSaysWhatSinceWhenWhereAndWhatHelps) {
       "[loss scale] gradients overflow at the smallest loss scale: got 3 such steps in a row at scale 1, "
       "expected finite gradients\n"
       "  since step 3, now step 8: 2 steps applied, 6 skipped by overflow, 0 by the loss\n"
-      "  first not finite: gradient of enc0.conv1.weight\n"
+      "  first not finite: backward, layer enc0.conv1\n"
+      "  last steps: 7 overflow at 1\n"
       " What helps, most likely first:\n"
-      "  1. the layer that overflows in FP32:    precision.fp32_layers: [\"head*\"]\n"
-      "  2. a smaller learning rate (now 0.01):    optimizer.lr: 0.001\n"
+      "  1. the layer that overflows in FP32:    precision.fp32_layers: [\"enc0.conv1\"]\n"
+      "  2. a smaller learning rate (now 0.01):    optimizer.lr: 0.01\n"
       "  3. BF16, which has FP32's range:    precision.compute: bf16");
   const ScalerRun forward({}, "FFFFF");
   EXPECT_THAT(forward.trace.abort_text, HasSubstr("the loss is not finite: got NaN or inf 5 steps in a row"));
@@ -247,8 +253,7 @@ TEST(LossScaleOptions, WhatMakesNoScalerIsRefused) {
               {{.hysteresis = 0}, "precision.loss_scale.hysteresis", "0"},
               {{.min = 0}, "precision.loss_scale.min", "0"},
               {{.max = kInf}, "precision.loss_scale.max", "inf"},
-              {{.max_skips_at_min = 0}, "precision.loss_scale.max_skips_at_min", "0"},
-              {{.at_floor = "pray"}, "precision.loss_scale.at_floor", "pray"}};
+              {{.max_skips_at_min = 0}, "precision.loss_scale.max_skips_at_min", "0"}};
   for (const auto& row : rows) {
     const std::string text = config_error(row.options);
     EXPECT_THAT(text, HasSubstr(row.key));
@@ -258,8 +263,8 @@ TEST(LossScaleOptions, WhatMakesNoScalerIsRefused) {
 }
 
 TEST(LossScaleOptions, AFilesBoolAndFractionAreRefused) {
-  for (const char* yaml :
-       {"init: true", "growth_interval: 2.5", "growth_interval: yes", "init: .nan", "init: .inf"}) {
+  for (const char* yaml : {"init: true", "growth_interval: 2.5", "growth_interval: yes", "init: .nan",
+                           "init: .inf", "at_floor: pray"}) {
     LossScaleOptions options;
     try {
       parse_options(parse_yaml_text(yaml, "job.yaml"), fields(options));

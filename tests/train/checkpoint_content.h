@@ -37,6 +37,10 @@ inline CheckpointContent sample_content(std::int64_t step) {
   content.state.consecutive_skips = 3;
   content.state.skips_at_min = 4;
   content.state.consecutive_bad_loss = 5;
+  content.state.gradient_amax = 6.5f;
+  content.state.window_steps = 8;
+  content.state.sanitized = 1;
+  content.state.withheld_growths = 9;
   content.state.verdict = ScalerVerdict::kNonfiniteLoss;
   content.state.attempted = step;
   content.state.applied = step - 1;
