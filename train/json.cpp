@@ -76,12 +76,6 @@ JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>&
   return raw(key, "[" + list + "]");
 }
 
-JsonObject& JsonObject::add(std::string_view key, const std::vector<std::string>& texts) {
-  std::string list;
-  for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + json_quoted(text);
-  return raw(key, "[" + list + "]");
-}
-
 std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text) {
   if (text.size() > kMaxJsonBytes) return std::nullopt;
   bool too_deep = false;

@@ -30,8 +30,6 @@ class JsonObject {
   JsonObject& add(std::string_view key, const std::vector<std::string>& texts);
   JsonObject& add(std::string_view key, const JsonObject& object);
   JsonObject& add(std::string_view key, const std::vector<JsonObject>& objects);
-  JsonObject& add(std::string_view key, const std::vector<std::string>& texts);
-  JsonObject& add(std::string_view key, const JsonObject& object) { return raw(key, object.text()); }
 
   std::string text() const { return "{" + body_ + "}"; }
 
