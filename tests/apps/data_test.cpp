@@ -88,7 +88,7 @@ TEST_F(DataCommands, MistakesCostOneLineAndTheirExitCode) {
       {"synth ct.h5 --label seg.nii", 2, "ends in .nii or .nii.gz"},
       {"synth b.nii --label ./b.nii", 2, "expected two files"},
       {"check none.h5", 3, "no such file"},
-      {"check", 2, "at least one"},
+      {"check", 2, "JOB|FILES is required"},
       {"synth ct.nii --label seg.nii --size 8", 2, "Choose another name, or pass --overwrite"},
       {"synth a.h5 --size 2", 2, "expected 8..2048"},
   };
