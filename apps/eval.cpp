@@ -1,28 +1,48 @@
-// `tandem eval`: scores a checkpoint on whole volumes.
+// `tandem eval`: scores a checkpoint on whole volumes, or a folder of predictions without any model.
 #include <fmt/core.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "data/label_file.h"
 #include "data/voxel_source.h"
 #include "train/evaluate.h"
 #include "train/evaluation_report.h"
+#include "train/postprocess_file.h"
 #include "train/run.h"
 #include "train/session.h"
 
 namespace tandem {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Flags {
   std::string run;
   std::vector<std::string> overrides, inputs;
-  std::optional<std::string> output;
-  bool json = false;
+  std::optional<std::string> output, predictions, labels;
+  bool json = false, learn = false;
 };
 
-int evaluate(const Flags& flags) {
+void report(const Flags& flags, const EvaluationInfo& info, const SegmentationScores& scores,
+            const fs::path& default_name) {
+  const fs::path name = flags.output ? fs::path(*flags.output) : default_name;
+  if (flags.json)
+    fmt::print("{}\n", evaluation_json(info, scores));
+  else
+    fmt::print("{}, {} case{}\n{}", info.title(), scores.cases().size(),
+               scores.cases().size() == 1 ? "" : "s", evaluation_table(scores));
+  write_evaluation(name, info, scores);
+  if (!flags.json) fmt::print("written to {}.json and .csv\n", name.string());
+}
+
+int evaluate_run(const Flags& flags) {
+  if (flags.run.empty())
+    throw Error(ErrorKind::kUsage, "[eval] RUN: got nothing, expected a run folder or a checkpoint file",
+                "Or give --predictions DIR and --labels DIR.");
   const SavedRun run = open_run(flags.run, flags.overrides);
   const std::vector<CaseEntry> cases =
       flags.inputs.empty() ? validation_cases(run.job.data) : list_cases(flags.inputs);
@@ -31,22 +51,59 @@ int evaluate(const Flags& flags) {
                 "Name some with --input FILE.");
   const EvaluationModel loaded = load_model(run, read_case_info(cases.front(), run.job.data.orientation));
   const auto start = std::chrono::steady_clock::now();
+  const std::vector<std::string> names = LabelMap(run.job.data.labels).names();
+  PostprocessLearner learner(names, run.job.validate.empty);
+  EvaluationRequest request{.window = window_options(run.job.validate, run.job.patch, run.job.augment),
+                            .metrics = metric_options(run.job.validate)};
+  if (flags.learn) request.on_case = [&](const CaseInfo&, const LabelPair& pair) { learner.add_case(pair); };
   const SegmentationScores scores = evaluate_cases(
-      run.job.data, cases, window_options(run.job.validate, run.job.patch, run.job.augment),
-      metric_options(run.job.validate), patch_model(loaded.session.context, *loaded.session.model));
+      run.job.data, cases, request, patch_model(loaded.session.context, *loaded.session.model));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const EvaluationInfo info{.checkpoint = run.checkpoint_path.filename().string(),
-                            .step = run.content.step,
-                            .seconds = seconds.count(),
-                            .loss_scale_history = loss_scale_history(run.folder)};
-  const std::filesystem::path name = flags.output ? *flags.output : (run.folder / "evaluation").string();
-  if (flags.json)
-    fmt::print("{}\n", evaluation_json(info, scores));
-  else
-    fmt::print("{} (step {}), {} case{}\n{}", run.checkpoint_path.string(), info.step, scores.cases().size(),
-               scores.cases().size() == 1 ? "" : "s", evaluation_table(scores));
-  write_evaluation(name, info, scores);
-  if (!flags.json) fmt::print("written to {}.json and .csv\n", name.string());
+  report(flags,
+         {.checkpoint = run.checkpoint_path.filename().string(),
+          .step = run.content.step,
+          .seconds = seconds.count(),
+          .loss_scale_history = loss_scale_history(run.folder)},
+         scores, run.folder / "evaluation");
+  if (flags.learn) {
+    const PostprocessLearner::Result learnt = learner.result();
+    write_postprocess(run.folder, learnt, names);
+    if (!flags.json)
+      fmt::print("clean-up learnt: mean Dice {:.4f} -> {:.4f}, written to {}\n", learnt.dice_before,
+                 learnt.dice_after, (run.folder / "postprocess.json").string());
+  }
+  return 0;
+}
+
+// The job that says what the values of the files mean: that of a run folder, or a job file.
+JobOptions job_of(const Flags& flags) {
+  const fs::path path = flags.run;
+  return load_job(fs::is_directory(path) ? path / "config.resolved.yaml" : path, flags.overrides);
+}
+
+int evaluate_folders(const Flags& flags) {
+  if (!flags.predictions || !flags.labels)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[eval] {}: got it alone, expected --predictions DIR and --labels DIR",
+                            flags.predictions ? "--predictions" : "--labels"));
+  if (!flags.inputs.empty() || flags.learn)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[eval] {}: got it together with --predictions, expected one of them",
+                            flags.learn ? "--learn-postprocess" : "--input"));
+  MetricOptions metrics;
+  for (const MetricRow& row : metric_table()) metrics.metrics.emplace_back(row.name);
+  DataOptions data;
+  if (!flags.run.empty()) {
+    const JobOptions job = job_of(flags);
+    data = job.data;
+    metrics = metric_options(job.validate);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const SegmentationScores scores = score_label_files(match_label_files(*flags.predictions, *flags.labels),
+                                                      data.labels, data.other_labels, metrics);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  report(flags, {.predictions = *flags.predictions, .labels = *flags.labels, .seconds = seconds.count()},
+         scores, fs::path(*flags.predictions) / "evaluation");
   return 0;
 }
 
@@ -54,13 +111,24 @@ int evaluate(const Flags& flags) {
 
 Action eval_command(Arguments& arguments) {
   const auto flags = std::make_shared<Flags>();
-  arguments.positional("RUN", flags->run, "Run folder (its newest checkpoint) or checkpoint file")
+  arguments
+      .optional_positional(
+          "RUN", flags->run,
+          "Run folder (its newest checkpoint) or checkpoint file; with --predictions a run folder or "
+          "job file for its data.labels and validate, or nothing: each value is a class")
       .overrides(flags->overrides)
       .option("--input", "FILE", flags->inputs, "A case with labels; default: data.validation of the run")
+      .option("--predictions", "DIR", flags->predictions,
+              "Score these label maps instead of a model's answers")
+      .option("--labels", "DIR", flags->labels, "The label maps they are held against, by case name")
       .option("--output", "NAME", flags->output,
-              "Write NAME.json and NAME.csv; default: evaluation in the run folder")
+              "Write NAME.json and NAME.csv; default: evaluation in the run folder or in --predictions")
+      .flag("--learn-postprocess", flags->learn,
+            "Find the clean-up that helps these cases: postprocess.json in the run folder")
       .flag("--json", flags->json, "Print JSON");
-  return [flags] { return evaluate(*flags); };
+  return [flags] {
+    return flags->predictions || flags->labels ? evaluate_folders(*flags) : evaluate_run(*flags);
+  };
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// `tandem predict`: labels of a volume, written on the grid of the file it came from.
+// `tandem predict`: labels or probabilities of volumes, written on the grids of the files they came from.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -6,54 +6,147 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
-#include "train/evaluate.h"
-#include "train/session.h"
+#include "core/tensor/allocator.h"
+#include "data/prediction.h"
+#include "data/prediction_file.h"
+#include "train/ensemble.h"
+#include "train/postprocess_file.h"
 
 namespace tandem {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Flags {
-  std::string run, input, output;
-  std::vector<std::string> overrides;
-  bool overwrite = false;
+  std::string run, output;
+  std::vector<std::string> inputs, overrides;
+  bool overwrite = false, dry_run = false;
 };
 
-// What can be wrong with the output is said before anything is computed.
-void prepare_output(const Flags& flags) {
-  namespace fs = std::filesystem;
-  const fs::path output = flags.output;
+struct Target {
+  CaseEntry input;
+  fs::path output;
+};
+
+// Error{kUsage} or Error{kResource} for what can be wrong with an output before anything is computed.
+void check_target(const Target& target, bool overwrite) {
   std::error_code error;
-  if (!flags.output.ends_with(".nii") && !flags.output.ends_with(".nii.gz"))
-    fail(ErrorKind::kUsage, "[predict] --output: got {}, expected a name that ends in .nii or .nii.gz",
-         flags.output);
-  if (fs::equivalent(output, flags.input, error))
-    throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: is input and output", flags.output),
-                "Give the labels another name.");
-  if (output.has_parent_path()) fs::create_directories(output.parent_path(), error);
-  if (output.has_parent_path() && !fs::is_directory(output.parent_path()))
-    throw Error(ErrorKind::kResource, fmt::format("[predict] {}: the folder cannot be made: {}",
-                                                  output.parent_path().string(), error.message()));
+  check_prediction_name(target.output);
+  for (const std::string& image : target.input.images)
+    if (fs::equivalent(target.output, image, error))
+      throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: is input and output", target.output.string()),
+                  "Give the result another name.");
+  if (!overwrite && fs::exists(target.output))
+    throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: exists already", target.output.string()),
+                "Give --overwrite to replace it.");
+  const fs::path folder = target.output.parent_path();
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (!folder.empty() && !fs::is_directory(folder))
+    throw Error(ErrorKind::kResource,
+                fmt::format("[predict] {}: the folder cannot be made: {}", folder.string(), error.message()));
+}
+
+// Where each input goes: --output itself, or ID.nii.gz in it where it is a folder.
+std::vector<Target> targets_of(const Flags& flags) {
+  if (flags.inputs.empty() || (flags.output.empty() && !flags.dry_run))
+    throw Error(ErrorKind::kUsage, "[predict] --input and --output are needed",
+                "Example: tandem predict runs/ct-001 --input scan.nii.gz --output labels.nii.gz.");
+  std::vector<CaseEntry> inputs = list_cases(flags.inputs);
+  const bool folder = flags.output.ends_with('/') || fs::is_directory(flags.output);
+  if (inputs.size() > 1 && !folder && !flags.dry_run)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[predict] --output: got the file {} for {} inputs, expected a folder",
+                            flags.output, inputs.size()),
+                "End its name with '/'.");
+  std::vector<Target> targets;
+  for (CaseEntry& input : inputs) {
+    input.label.clear();  // not needed, so not read
+    const fs::path name = folder ? fs::path(flags.output) / (input.id + ".nii.gz") : fs::path(flags.output);
+    targets.push_back({std::move(input), name});
+  }
+  if (flags.dry_run) return targets;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    check_target(targets[i], flags.overwrite);
+    for (std::size_t j = 0; j < i; ++j)
+      if (targets[i].output == targets[j].output)
+        fail(ErrorKind::kUsage, "[predict] {}: got two inputs for it, {} and {}, expected one",
+             targets[i].output.string(), targets[j].input.file(), targets[i].input.file());
+  }
+  return targets;
+}
+
+std::string mebibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// What a prediction takes: its windows, its bound, and the peak of the models on one of the windows.
+void show_plan(Ensemble& ensemble, const Target& target, const PreparedCase& prepared,
+               const PredictionRequest& request) {
+  const JobOptions& job = ensemble.job();
+  const WindowOptions window = window_options(job.predict, job.patch, job.augment);
+  const std::vector<PatchModel> models = ensemble.models();
+  const std::int64_t passes =
+      (std::int64_t{1} << window.mirror_axes.size()) * static_cast<std::int64_t>(models.size());
+  const Index3& patch = window.patch;
+  const auto allocator = allocator_of(kCpuDevice);
+  allocator->reset_peak();
+  const Tensor image({window.batch_size, prepared.channels(), patch[0], patch[1], patch[2]}, DType::kF32,
+                     kCpuDevice, MemoryCategory::kData);
+  image.set_zero();
+  for (const PatchModel& model : models) (void)model(image);
+  const std::int64_t network = allocator->statistics().total_peak;
+  const std::int64_t result =
+      prediction_bytes(prepared.shape(), window, static_cast<std::int64_t>(models.size()), request);
+  const std::int64_t input = PreparedCase::memory_bytes(prepared.info());
+  fmt::print(
+      "{}: {} voxels (z, y, x), {} classes, {} windows of {}, {} forward passes each\n"
+      "  sums and result  {}   (computed; all logits at once would be {})\n"
+      "  models           {}   (measured: weights and one window)\n"
+      "  input            {}   (at most, if it is kept in memory)\n"
+      "  together         {}\n",
+      target.input.file(), to_string(prepared.shape()), request.classes,
+      plan_windows(prepared.shape(), window).count(), to_string(patch), passes, mebibytes(result),
+      mebibytes(voxel_count(prepared.shape()) * request.classes * 4), mebibytes(network), mebibytes(input),
+      mebibytes(result + network + input));
+}
+
+Postprocess clean_up_of(const Ensemble& ensemble, const LabelMap& labels) {
+  if (ensemble.job().predict.postprocess == PostprocessKind::kAuto)
+    return read_postprocess(ensemble.members().front().folder, labels.names());
+  return keep_largest_of_all(labels.classes());
+}
+
+void predict_one(Ensemble& ensemble, const Target& target, const DataOptions& data, bool dry_run) {
+  const JobOptions& job = ensemble.job();
+  std::unique_ptr<VoxelSource> source = open_case(target.input, data.orientation);
+  ensemble.load(source->info());
+  const PreparedCase prepared = prepare_whole_case(std::move(source), data);
+  const LabelMap labels(data.labels, data.other_labels);
+  const PredictionRequest request{.classes = labels.classes(),
+                                  .probabilities = job.predict.save == PredictionKind::kProbabilities};
+  if (dry_run) return show_plan(ensemble, target, prepared, request);
+  CasePrediction result =
+      predict_case(prepared, window_options(job.predict, job.patch, job.augment), ensemble.models(), request);
+  std::string note;
+  if (job.predict.postprocess != PostprocessKind::kNone && !request.probabilities)
+    note = fmt::format(" (clean-up removed {} voxels)",
+                       apply(clean_up_of(ensemble, labels), result.labels, prepared.shape()));
+  if (request.probabilities)
+    write_probabilities(target.output, prepared.info(), *result.probabilities, labels);
+  else
+    write_prediction(target.output, prepared.info(), result.labels, labels);
+  fmt::print("{}: {} -> {}{}\n", ensemble.members().front().checkpoint_path.filename().string(),
+             target.input.file(), target.output.string(), note);
 }
 
 int predict(const Flags& flags) {
-  if (flags.input.empty() || flags.output.empty())
-    throw Error(ErrorKind::kUsage, "[predict] --input and --output are needed",
-                "Example: tandem predict runs/ct-001 --input scan.nii.gz --output labels.nii.gz.");
-  if (!flags.overwrite && std::filesystem::exists(flags.output))
-    throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: exists already", flags.output),
-                "Give --overwrite to replace it.");
-  prepare_output(flags);
-  const SavedRun run = open_run(flags.run, flags.overrides);
-  std::unique_ptr<VoxelSource> source = open_case(case_of_file(flags.input), run.job.data.orientation);
-  const EvaluationModel loaded = load_model(run, source->info());
-  DataOptions data = run.job.data;
+  const std::vector<Target> targets = targets_of(flags);
+  Ensemble ensemble(flags.run, flags.overrides);
+  DataOptions data = ensemble.job().data;
+  if (ensemble.job().predict.postprocess == PostprocessKind::kAuto)  // missing: said before the first case
+    (void)clean_up_of(ensemble, LabelMap(data.labels, data.other_labels));
   data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read
-  const PreparedCase prepared(std::move(source), data, false);
-  const LogitVolume logits =
-      predict_case(prepared, window_options(run.job.predict, run.job.patch, run.job.augment),
-                   patch_model(loaded.session.context, *loaded.session.model));
-  write_prediction(flags.output, prepared.info(), logits.labels(), LabelMap(data.labels, data.other_labels));
-  fmt::print("{}: {} -> {}\n", run.checkpoint_path.filename().string(), flags.input, flags.output);
+  for (const Target& target : targets) predict_one(ensemble, target, data, flags.dry_run);
   return 0;
 }
 
@@ -63,9 +156,12 @@ Action predict_command(Arguments& arguments) {
   const auto flags = std::make_shared<Flags>();
   arguments.positional("RUN", flags->run, "Run folder (its newest checkpoint) or checkpoint file")
       .overrides(flags->overrides)
-      .option("--input", "FILE", flags->input, "A case file (.h5) or a NIfTI image")
-      .option("--output", "FILE", flags->output, "The NIfTI file to write (.nii or .nii.gz)")
-      .flag("--overwrite", flags->overwrite, "Replace the output file");
+      .option("--input", "FILE", flags->inputs,
+              "A case file (.h5), a NIfTI image, or a folder; several times too")
+      .option("--output", "FILE", flags->output,
+              "The file to write (.nii, .nii.gz, .h5), or with a '/' at its end a folder")
+      .flag("--overwrite", flags->overwrite, "Replace output files")
+      .flag("--dry-run", flags->dry_run, "Only say how many windows and how much memory it takes");
   return [flags] { return predict(*flags); };
 }
 

@@ -103,30 +103,6 @@ Geometry stored_geometry(const Hdf5File& file, const Index3& shape) {
   return geometry;
 }
 
-void write_geometry(Hdf5File& file, const Geometry& geometry) {
-  const std::int64_t four[] = {4, 4}, three[] = {3, 3};
-  const auto put = [&](const std::string& attribute, const auto& values,
-                       std::span<const std::int64_t> shape = {}) {
-    const std::vector<double> doubles(values.begin(), values.end());
-    file.write_attribute(kRaw, attribute, doubles, shape);
-  };
-  put("spacing", geometry.spacing_mm());
-  put("affine", geometry.affine(), four);
-  const SourceGrid& source = geometry.source();
-  put("source_shape", source.shape);
-  put("source_affine", source.affine, four);
-  std::vector<double> axes;
-  for (const AxisMap& map : geometry.axes())
-    axes.insert(axes.end(), {static_cast<double>(map.axis), static_cast<double>(map.sign),
-                             static_cast<double>(map.offset)});
-  put("source_axes", axes, three);
-  put("source_codes",
-      std::array<int, 3>{source.space.sform_code, source.space.qform_code, source.space.xyzt_units});
-  put("source_pixdim", source.space.pixdim);
-  put("source_quatern", source.space.quatern);
-  put("source_srow", source.space.srow);
-}
-
 template <class Stored, class Value>
 bool all_fit(std::span<const Value> values) {
   return std::all_of(values.begin(), values.end(), [](Value v) {
@@ -205,6 +181,30 @@ void CaseFile::read_labels(const Index3& begin, const Index3& size, std::span<st
   }
 }
 
+void write_geometry(Hdf5File& file, const std::string& object, const Geometry& geometry) {
+  const std::int64_t four[] = {4, 4}, three[] = {3, 3};
+  const auto put = [&](const std::string& attribute, const auto& values,
+                       std::span<const std::int64_t> shape = {}) {
+    const std::vector<double> doubles(values.begin(), values.end());
+    file.write_attribute(object, attribute, doubles, shape);
+  };
+  put("spacing", geometry.spacing_mm());
+  put("affine", geometry.affine(), four);
+  const SourceGrid& source = geometry.source();
+  put("source_shape", source.shape);
+  put("source_affine", source.affine, four);
+  std::vector<double> axes;
+  for (const AxisMap& map : geometry.axes())
+    axes.insert(axes.end(), {static_cast<double>(map.axis), static_cast<double>(map.sign),
+                             static_cast<double>(map.offset)});
+  put("source_axes", axes, three);
+  put("source_codes",
+      std::array<int, 3>{source.space.sform_code, source.space.qform_code, source.space.xyzt_units});
+  put("source_pixdim", source.space.pixdim);
+  put("source_quatern", source.space.quatern);
+  put("source_srow", source.space.srow);
+}
+
 void write_case(const fs::path& path, const std::string& id, const Volume& image, const LabelVolume* labels,
                 const std::vector<std::string>& channel_names) {
   const Index3& grid = image.geometry.shape();
@@ -227,7 +227,7 @@ void write_case(const fs::path& path, const std::string& id, const Volume& image
     write_as<std::int16_t>(file, kRaw, shape, values);
   else
     write_as<float>(file, kRaw, shape, values);
-  write_geometry(file, image.geometry);
+  write_geometry(file, kRaw, image.geometry);
   file.write_attribute(kRaw, "case_id", std::vector<std::string>{id});
   if (!channel_names.empty()) file.write_attribute(kRaw, "channel_names", channel_names);
   write_file_atomically(path, file.image());

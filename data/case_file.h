@@ -39,6 +39,9 @@ class CaseFile final : public VoxelSource {
   bool wide_labels_ = false;  // of a type that does not fit into int32
 };
 
+// Writes the place of `geometry` in space as attributes of `object`: spacing, affine and source_*.
+void write_geometry(Hdf5File& file, const std::string& object, const Geometry& geometry);
+
 // Writes a case (atomically): /raw as i16 if all values are whole and fit, else f32; /label (`labels` may be
 // null) in the smallest of u8, i16, i32; chunks of 32^3, shuffle, gzip level 1. `channel_names` may be empty.
 void write_case(const std::filesystem::path& path, const std::string& id, const Volume& image,

@@ -95,7 +95,49 @@ constexpr const char* kOverlapDoc = "Part of a patch that the next one covers ag
 constexpr const char* kBlendDoc =
     "Weight of a patch's voxels where patches overlap: gaussian around its centre, or all the same";
 constexpr const char* kMirrorTtaDoc =
-    "Average the logits over all mirrored copies along the axes of augment.mirror";
+    "Average the logits over all mirrored copies along these axes; true: those of augment.mirror";
+
+// "x" twice, or another word: a rule of `key`.
+void check_axes(const std::vector<std::string>& axes, std::string_view key, ErrorList& errors) {
+  std::vector<std::string> sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::string& axis : sorted)
+    if (axis != "x" && axis != "y" && axis != "z")
+      errors.rule(key, fmt::format("got '{}', expected x, y or z", axis));
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    errors.rule(key, "got an axis twice, expected each once");
+}
+
+// true, false or [z, y].
+void read_mirror(const ConfigNode& node, ErrorList& errors, MirrorTta& value) {
+  const std::string& text = node.text();
+  if (node.is_list()) {
+    std::vector<std::string> axes;
+    for (const ConfigNode& item : node.items()) axes.push_back(item.text());
+    value = {.on = !axes.empty(), .axes = std::move(axes)};
+  } else if (node.is_scalar() && !node.quoted() && (text == "true" || text == "false")) {
+    value = {.on = text == "true", .axes = std::nullopt};
+  } else {
+    errors.wrong(node, "true, false or a list of axes, as [z, y]");
+  }
+}
+
+ConfigNode write_mirror(const MirrorTta& value) {
+  if (!value.axes) return ConfigNode::scalar(value.on ? "true" : "false");
+  ConfigNode list = ConfigNode::list();
+  for (const std::string& axis : *value.axes) list.append(ConfigNode::scalar(axis));
+  return list;
+}
+
+void add_mirror(Fields& fields, MirrorTta& value) {
+  fields.custom(
+      "mirror_tta", "flag or list of texts",
+      [&value](const ConfigNode& node, ErrorList& errors) { read_mirror(node, errors, value); },
+      [&value] { return write_mirror(value); }, kMirrorTtaDoc);
+  fields.check([&value](ErrorList& errors) {
+    if (value.axes) check_axes(*value.axes, "mirror_tta", errors);
+  });
+}
 
 }  // namespace
 
@@ -170,13 +212,7 @@ Fields fields(AugmentOptions& o) {
                "Range of a factor on each channel; half the draws lie below 1 where it spans 1; null: off")
       .group("probability", o.probability, "How often each change is made")
       .check([&o](ErrorList& errors) {
-        std::vector<std::string> sorted = o.mirror;
-        std::sort(sorted.begin(), sorted.end());
-        for (const std::string& axis : sorted)
-          if (axis != "x" && axis != "y" && axis != "z")
-            errors.rule("mirror", fmt::format("got '{}', expected x, y or z", axis));
-        if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-          errors.rule("mirror", "got an axis twice, expected each once");
+        check_axes(o.mirror, "mirror", errors);
         check_range(o.brightness, "brightness", errors);
       });
 }
@@ -193,13 +229,13 @@ Fields fields(PatchOptions& o) {
 }
 
 Fields fields(ValidateOptions& o) {
-  return Fields()
-      .integer("every", o.every, {.min = 0, .max = 1'000'000'000},
+  Fields list;
+  list.integer("every", o.every, {.min = 0, .max = 1'000'000'000},
                "Validate each so many steps; 0: only by `tandem eval`", "steps")
       .number("overlap", o.overlap, overlap_range(), kOverlapDoc)
-      .choice("blend", o.blend, kBlends, kBlendDoc)
-      .flag("mirror_tta", o.mirror_tta, kMirrorTtaDoc)
-      .texts(
+      .choice("blend", o.blend, kBlends, kBlendDoc);
+  add_mirror(list, o.mirror_tta);
+  list.texts(
           "metrics", o.metrics,
           "Reported per class and case, of dice, iou, hd, hd95, hd95_pooled, assd, nsd; dice and iou always")
       .number("nsd_mm", o.nsd_mm, {.min = 0, .max = 1e6}, "Distance that nsd tolerates", "mm")
@@ -214,14 +250,28 @@ Fields fields(ValidateOptions& o) {
                 "metrics",
                 fmt::format("got '{}', expected dice, iou, hd, hd95, hd95_pooled, assd or nsd", metric));
       });
+  return list;
 }
 
 Fields fields(PredictOptions& o) {
-  return Fields()
-      .number("overlap", o.overlap, overlap_range(), kOverlapDoc)
-      .choice("blend", o.blend, kBlends, kBlendDoc)
-      .flag("mirror_tta", o.mirror_tta, kMirrorTtaDoc)
-      .integer("batch_size", o.batch_size, {.min = 1, .max = 4096}, "Windows predicted at once");
+  Fields list;
+  list.number("overlap", o.overlap, overlap_range(), kOverlapDoc)
+      .choice("blend", o.blend, kBlends, kBlendDoc);
+  add_mirror(list, o.mirror_tta);
+  return list.integer("batch_size", o.batch_size, {.min = 1, .max = 4096}, "Windows predicted at once")
+      .choice("save", o.save,
+              {{"labels", PredictionKind::kLabels}, {"probabilities", PredictionKind::kProbabilities}},
+              "What is written: the class of each voxel, or the probability of each class (F32)")
+      .choice(
+          "postprocess", o.postprocess,
+          {{"none", PostprocessKind::kNone},
+           {"keep_largest", PostprocessKind::kKeepLargest},
+           {"auto", PostprocessKind::kAuto}},
+          "Clean-up of labels; keep_largest: of each class only the largest component (26 neighbours) stays; "
+          "auto: what `tandem eval --learn-postprocess` found")
+      .paths("ensemble", o.ensemble,
+             "Run folders of other models (folds) whose probabilities are averaged with the "
+             "run's own");
 }
 
 std::vector<int> axes_of(const std::vector<std::string>& names) {

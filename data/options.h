@@ -16,6 +16,7 @@ namespace tandem {
 struct LabelClass {
   std::string name;
   std::vector<std::int64_t> values;
+  friend bool operator==(const LabelClass&, const LabelClass&) = default;
 };
 
 enum class OtherLabels { kError, kBackground };
@@ -24,12 +25,15 @@ enum class NormalizeKind { kZscore, kCt, kMinmax, kNone };
 enum class CacheKind { kRam, kNone };
 enum class BlendKind { kGaussian, kConstant };
 enum class EmptyPolicy { kWorst, kSkip };
+enum class PredictionKind { kLabels, kProbabilities };
+enum class PostprocessKind { kNone, kKeepLargest, kAuto };
 
 struct NormalizeOptions {
   std::int64_t channel = 0;
   NormalizeKind kind = NormalizeKind::kZscore;
   std::optional<std::array<double, 2>> clip;
   double mean = 0, std = 1;  // kCt
+  friend bool operator==(const NormalizeOptions&, const NormalizeOptions&) = default;
 };
 
 struct DataOptions {
@@ -64,11 +68,17 @@ struct PatchOptions {
   bool class_first = true;
 };
 
+// Mirrored copies whose logits are averaged: off, or along axes; without axes those of augment.mirror.
+struct MirrorTta {
+  bool on = false;
+  std::optional<std::vector<std::string>> axes;
+};
+
 struct ValidateOptions {
   std::int64_t every = 200;
   double overlap = 0.5;
   BlendKind blend = BlendKind::kGaussian;
-  bool mirror_tta = false;
+  MirrorTta mirror_tta;
   std::vector<std::string> metrics{"dice", "iou"};
   double nsd_mm = 1;
   EmptyPolicy empty = EmptyPolicy::kWorst;
@@ -77,8 +87,11 @@ struct ValidateOptions {
 struct PredictOptions {
   double overlap = 0.5;
   BlendKind blend = BlendKind::kGaussian;
-  bool mirror_tta = true;
+  MirrorTta mirror_tta{.on = true};
   std::int64_t batch_size = 1;
+  PredictionKind save = PredictionKind::kLabels;
+  PostprocessKind postprocess = PostprocessKind::kNone;
+  std::vector<std::string> ensemble;  // run folders
 };
 
 Fields fields(NormalizeOptions& options);

@@ -1,19 +1,93 @@
-// Whole cases through the sliding window.
+// Whole cases through the sliding window, and the step from logits to labels.
 #include "data/prediction.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
 #include "core/base/error.h"
-#include "data/nifti.h"
 
 namespace tandem {
 namespace {
+
+std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 template <class Options>
 WindowOptions shared_options(const Options& options, const PatchOptions& patch,
                              const AugmentOptions& augment) {
   WindowOptions window{.patch = patch.size, .overlap = options.overlap, .blend = options.blend};
-  if (options.mirror_tta) window.mirror_axes = axes_of(augment.mirror);
+  if (options.mirror_tta.on) window.mirror_axes = axes_of(options.mirror_tta.axes.value_or(augment.mirror));
   return window;
 }
+
+// Mean of the models' softmax over K classes: scores [models * K] -> mean [K]; `one` is room for K values.
+void mean_softmax(std::span<const float> scores, std::span<float> mean, std::span<float> one) {
+  const std::size_t classes = mean.size(), models = scores.size() / classes;
+  std::fill(mean.begin(), mean.end(), 0.0f);
+  for (std::size_t m = 0; m < models; ++m) {
+    const std::span<const float> logits = scores.subspan(m * classes, classes);
+    const float largest = *std::max_element(logits.begin(), logits.end());
+    float sum = 0;
+    for (std::size_t k = 0; k < classes; ++k) {
+      one[k] = logits[k] == largest ? 1.0f : std::exp(logits[k] - largest);  // an infinity wins without NaN
+      sum += one[k];
+    }
+    for (std::size_t k = 0; k < classes; ++k) mean[k] += one[k] / (sum * static_cast<float>(models));
+  }
+}
+
+// Turns finished lines into the result. Lines come from several threads; each voxel is written once.
+class ResultBuilder {
+ public:
+  ResultBuilder(const Geometry& geometry, std::int64_t models, const PredictionRequest& request)
+      : shape_(geometry.shape()),
+        classes_(as_size(request.classes)),
+        softmax_(models > 1 || request.probabilities) {
+    result_.labels.resize(as_size(voxel_count(shape_)));
+    if (!request.probabilities) return;
+    result_.probabilities = Volume{geometry, request.classes, {}};
+    result_.probabilities->values.resize(as_size(voxel_count(shape_) * request.classes));
+  }
+
+  void take(std::int64_t z, std::int64_t y, std::span<const float> logits) {
+    const auto bad = std::count_if(logits.begin(), logits.end(), [](float v) { return std::isnan(v); });
+    if (bad > 0) {
+      bad_ += bad;
+      return;
+    }
+    const std::size_t first = as_size((z * shape_[1] + y) * shape_[2]);
+    const std::size_t channels = logits.size() / as_size(shape_[2]);
+    std::vector<float> mean(classes_), room(classes_);
+    for (std::size_t x = 0; x < as_size(shape_[2]); ++x) {
+      std::span<const float> scores = logits.subspan(x * channels, channels);
+      if (softmax_) {
+        mean_softmax(scores, mean, room);
+        scores = mean;
+      }
+      result_.labels[first + x] =
+          static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+      if (!result_.probabilities) continue;
+      for (std::size_t k = 0; k < classes_; ++k)
+        result_.probabilities->values[k * result_.labels.size() + first + x] = mean[k];
+    }
+  }
+
+  CasePrediction finish(std::int64_t logits) {
+    if (bad_ > 0)
+      throw Error(ErrorKind::kNumeric,
+                  fmt::format("[predict] the network's output is not a number at {} of {} logits",
+                              bad_.load(), logits),
+                  "The model has diverged, or the image is not what it was trained on (data.normalize).");
+    return std::move(result_);
+  }
+
+ private:
+  Index3 shape_;
+  std::size_t classes_;
+  bool softmax_;
+  std::atomic<std::int64_t> bad_{0};
+  CasePrediction result_;
+};
 
 }  // namespace
 
@@ -35,33 +109,38 @@ PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataO
   return PreparedCase(std::move(source), data, fits);
 }
 
-LogitVolume predict_case(const PreparedCase& source, const WindowOptions& options, const PatchModel& model) {
-  const BoxReader read = [&](const Index3& begin, const Index3& size, std::span<float> values) {
-    source.read_box(begin, size, values, {});
-  };
-  return sliding_window(source.shape(), source.channels(), read, options, model);
+CasePrediction predict_case(const PreparedCase& source, const WindowOptions& options,
+                            std::span<const PatchModel> models, const PredictionRequest& request) {
+  const auto count = static_cast<std::int64_t>(models.size());
+  ResultBuilder result(source.info().geometry, count, request);
+  const WindowSource volume{.shape = source.shape(),
+                            .channels = source.channels(),
+                            .classes = request.classes,
+                            .read = [&](const Index3& begin, const Index3& size, std::span<float> values) {
+                              source.read_box(begin, size, values, {});
+                            }};
+  sliding_window(volume, options, models, [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
+    result.take(z, y, logits);
+  });
+  return result.finish(voxel_count(source.shape()) * request.classes * count);
+}
+
+std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options, std::int64_t models,
+                              const PredictionRequest& request) {
+  const std::int64_t per_voxel = static_cast<std::int64_t>(sizeof(std::int32_t)) +
+                                 (request.probabilities ? request.classes * std::int64_t{sizeof(float)} : 0);
+  return window_sum_bytes(plan_windows(shape, options), request.classes, models) +
+         voxel_count(shape) * per_voxel;
 }
 
 std::vector<std::int32_t> reference_labels(const PreparedCase& source) {
   if (!source.has_labels())
     fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to compare with",
          source.info().file);
-  std::vector<float> image(static_cast<std::size_t>(voxel_count(source.shape()) * source.channels()));
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(voxel_count(source.shape())));
+  std::vector<float> image(as_size(voxel_count(source.shape()) * source.channels()));
+  std::vector<std::int32_t> labels(as_size(voxel_count(source.shape())));
   source.read_box({0, 0, 0}, source.shape(), image, labels);
   return labels;
-}
-
-void write_prediction(const std::filesystem::path& path, const CaseInfo& info,
-                      const std::vector<std::int32_t>& classes, const LabelMap& labels) {
-  const std::vector<std::int32_t> values = labels.output_values();
-  check_internal(classes.size() == static_cast<std::size_t>(voxel_count(info.geometry.shape())),
-                 "a prediction of another size");
-  LabelVolume volume{info.geometry, {}};
-  volume.values.reserve(classes.size());
-  for (const std::int32_t cls : classes) volume.values.push_back(values.at(static_cast<std::size_t>(cls)));
-  const LabelVolume whole = on_grid(volume, Geometry(info.geometry.source()), values.front());
-  write_nifti(path, whole);
 }
 
 }  // namespace tandem

@@ -1,7 +1,10 @@
-// From a prepared case to labels and to the file of a prediction.
+// From a prepared case to labels and probabilities. Windows and sums are data/sliding_window; clean-up of
+// labels data/connected_components, files data/prediction_file.
 #pragma once
 
-#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "data/prepared_case.h"
@@ -9,8 +12,8 @@
 
 namespace tandem {
 
-// The window of `tandem predict` and of validation: the training patch, mirrored along augment.mirror where
-// asked for.
+// The window of `tandem predict` and of validation: the training patch, mirrored along the axes of
+// mirror_tta, or those of augment.mirror.
 WindowOptions window_options(const PredictOptions& predict, const PatchOptions& patch,
                              const AugmentOptions& augment);
 WindowOptions window_options(const ValidateOptions& validate, const PatchOptions& patch,
@@ -19,16 +22,26 @@ WindowOptions window_options(const ValidateOptions& validate, const PatchOptions
 // The case of `source`, in memory where data.cache and data.cache_bytes allow it: its windows overlap.
 PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataOptions& data);
 
-// Logits of the whole case.
-LogitVolume predict_case(const PreparedCase& source, const WindowOptions& options, const PatchModel& model);
+struct CasePrediction {
+  std::vector<std::int32_t> labels;     // class of the largest score, the lowest of equal ones; [Z, Y, X]
+  std::optional<Volume> probabilities;  // [K, Z, Y, X]
+};
+
+struct PredictionRequest {
+  std::int64_t classes = 1;
+  bool probabilities = false;
+};
+
+// Runs the models over the whole case. One model: the class of the largest logit; several, or probabilities
+// asked for: softmax of each model's logits, and their mean. Error{kNumeric} if a logit is NaN.
+CasePrediction predict_case(const PreparedCase& source, const WindowOptions& options,
+                            std::span<const PatchModel> models, const PredictionRequest& request);
+
+// Bytes that predict_case holds at its widest beside the models and the case: sums, and the result.
+std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options, std::int64_t models,
+                              const PredictionRequest& request);
 
 // Class indices of the whole case, [Z, Y, X]; Error{kData} if it has no labels.
 std::vector<std::int32_t> reference_labels(const PreparedCase& source);
-
-// Writes `classes` (one index per voxel of the case) to a NIfTI file on the grid of the file the case came
-// from, with its affine, codes and units; voxels outside the case (a region was cut) are background. Values:
-// output_values of the label map.
-void write_prediction(const std::filesystem::path& path, const CaseInfo& info,
-                      const std::vector<std::int32_t>& classes, const LabelMap& labels);
 
 }  // namespace tandem

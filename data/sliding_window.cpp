@@ -1,11 +1,11 @@
-// Windows, weights and the accumulation of logits.
+// Windows, weights, and the run of models over windows.
 #include "data/sliding_window.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/base/parallel.h"
+#include "data/line_sums.h"
 #include "data/mirror.h"
 
 namespace tandem {
@@ -25,163 +25,84 @@ std::vector<double> gaussian_line(std::int64_t size) {
   return line;
 }
 
-template <class T>
-void add_as_float(const Tensor& tensor, std::span<float> sum) {
-  const T* values = tensor.data<T>();
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
-      sum[i] += static_cast<float>(values[i]);
-    else
-      sum[i] += to_float(values[i]);
-  }
-}
-
-void add_logits(const Tensor& logits, std::span<float> sum) {
-  switch (logits.dtype()) {
-    case DType::kF32:
-      return add_as_float<float>(logits, sum);
-    case DType::kF64:
-      return add_as_float<double>(logits, sum);
-    case DType::kF16:
-      return add_as_float<Half>(logits, sum);
-    case DType::kBF16:
-      return add_as_float<BFloat16>(logits, sum);
-    default:
-      fail(ErrorKind::kShape, "[predict] logits: got {}, expected a floating dtype", to_string(logits));
-  }
-}
-
-// The whole prediction: where it reads, what it adds up.
-class Predictor {
+// The whole prediction: what it reads, and where the answers go.
+class Prediction {
  public:
-  Predictor(const Index3& shape, std::int64_t channels, const BoxReader& read, const WindowOptions& options,
-            const PatchModel& model)
-      : shape_(shape),
-        channels_(channels),
-        read_(read),
+  Prediction(const WindowSource& source, const WindowOptions& options, std::span<const PatchModel> models,
+             const LineSink& sink)
+      : source_(source),
         options_(options),
-        model_(model),
-        weights_(window_weights(options.patch, options.blend)),
-        weight_sum_(as_size(voxel_count(shape))) {}
+        models_(models),
+        sink_(sink),
+        plan_(plan_windows(source.shape, options)),
+        sums_(plan_, source.classes, static_cast<std::int64_t>(models.size()),
+              window_weights(options.patch, options.blend)) {}
 
-  LogitVolume run() {
-    const std::vector<Index3> windows = all_windows();
-    const auto step = as_size(options_.batch_size);
-    for (std::size_t first = 0; first < windows.size(); first += step)
-      add_windows(std::span(windows).subspan(first, std::min(step, windows.size() - first)));
-    const std::int64_t classes = result_.classes;
-    parallel_for(voxel_count(shape_), 4096, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t v = begin; v < end; ++v)
-        for (std::int64_t k = 0; k < classes; ++k)
-          result_.values[as_size(v * classes + k)] /= weight_sum_[as_size(v)];
-    });
-    return std::move(result_);
+  void run() {
+    for (std::int64_t first = 0; first < plan_.count(); first += plan_.batch_size)
+      run_batch(first, std::min(plan_.count(), first + plan_.batch_size));
   }
 
  private:
-  std::vector<Index3> all_windows() const {
-    std::array<std::vector<std::int64_t>, 3> starts;
-    for (std::size_t a = 0; a < 3; ++a) {
-      starts[a] = window_starts(shape_[a], options_.patch[a], options_.overlap);
-      if (shape_[a] < options_.patch[a]) starts[a] = {-((options_.patch[a] - shape_[a]) / 2)};
-    }
-    std::vector<Index3> windows;
-    for (const std::int64_t z : starts[0])
-      for (const std::int64_t y : starts[1])
-        for (const std::int64_t x : starts[2]) windows.push_back({z, y, x});
-    return windows;
-  }
-
-  void add_windows(std::span<const Index3> windows) {
-    const Index3& patch = options_.patch;
-    const auto n = static_cast<std::int64_t>(windows.size());
-    Tensor image({n, channels_, patch[0], patch[1], patch[2]}, DType::kF32, kCpuDevice,
-                 MemoryCategory::kData);
+  void run_batch(std::int64_t first, std::int64_t end) {
+    const Index3& patch = plan_.patch;
+    const Tensor image({end - first, source_.channels, patch[0], patch[1], patch[2]}, DType::kF32, kCpuDevice,
+                       MemoryCategory::kData);
     const std::span<float> values(image.data<float>(), as_size(image.numel()));
-    const std::size_t pitch = values.size() / windows.size();
-    for (std::size_t i = 0; i < windows.size(); ++i)
-      read_(windows[i], patch, values.subspan(i * pitch, pitch));
-    const std::vector<float> logits = mirrored_mean(image);
-    for (std::size_t i = 0; i < windows.size(); ++i)
-      add_window(windows[i], std::span(logits).subspan(i * logits.size() / windows.size(),
-                                                       logits.size() / windows.size()));
-  }
-
-  // Mean of the logits [N, D, H, W, K] over all subsets of the mirror axes.
-  std::vector<float> mirrored_mean(const Tensor& image) {
-    const auto axes = options_.mirror_axes.size();
-    const unsigned subsets = 1u << axes;
-    std::vector<float> sum;
-    for (unsigned subset = 0; subset < subsets; ++subset) {
-      const Tensor turned = subset == 0 ? image : image.clone(MemoryCategory::kData);
-      mirror_subset(std::span(turned.data<float>(), as_size(turned.numel())), image.shape().batch(), subset);
-      const Tensor logits = model_(turned);
-      check_logits(image, logits);
-      std::vector<float> part(as_size(logits.numel()), 0.0f);
-      add_logits(logits, part);
-      mirror_subset(part, image.shape().batch(), subset);
-      if (sum.empty()) sum.assign(part.size(), 0.0f);
-      for (std::size_t i = 0; i < part.size(); ++i) sum[i] += part[i];
+    const std::size_t pitch = values.size() / as_size(end - first);
+    for (std::int64_t w = first; w < end; ++w) {
+      source_.read(plan_.begin_of(w), patch, values.subspan(as_size(w - first) * pitch, pitch));
+      sums_.begin(plan_.begin_of(w));
     }
-    for (float& value : sum) value /= static_cast<float>(subsets);
-    return sum;
+    const unsigned copies = 1u << options_.mirror_axes.size();
+    for (unsigned copy = 0; copy < copies; ++copy) add_copy(image, copy, first);
+    for (std::int64_t w = first; w < end; ++w) sums_.finish(w, sink_);
   }
 
-  void mirror_subset(std::span<float> values, std::int64_t samples, unsigned subset) const {
-    const auto pitch = values.size() / as_size(samples);
-    const std::int64_t depth = static_cast<std::int64_t>(pitch) / voxel_count(options_.patch);
-    for (std::size_t i = 0; i < as_size(samples); ++i)
-      for (std::size_t a = 0; a < options_.mirror_axes.size(); ++a)
-        if ((subset >> a & 1u) != 0)
-          mirror_values(values.subspan(i * pitch, pitch), options_.patch, depth, options_.mirror_axes[a]);
+  // The answers of all models to one mirrored copy of the windows from `first` on.
+  void add_copy(const Tensor& image, unsigned copy, std::int64_t first) {
+    const Tensor turned = copy == 0 ? image : image.clone(MemoryCategory::kData);
+    const std::span<float> values(turned.data<float>(), as_size(turned.numel()));
+    const std::int64_t samples = image.shape().batch();
+    const std::size_t pitch = values.size() / as_size(samples);
+    unsigned mirrored = 0;
+    for (std::size_t a = 0; a < options_.mirror_axes.size(); ++a) {
+      if ((copy >> a & 1u) == 0) continue;
+      mirrored |= 1u << options_.mirror_axes[a];
+      for (std::size_t n = 0; n < as_size(samples); ++n)
+        mirror_values(values.subspan(n * pitch, pitch), plan_.patch, source_.channels,
+                      options_.mirror_axes[a]);
+    }
+    const float share = 1.0f / static_cast<float>(1u << options_.mirror_axes.size());
+    for (std::size_t m = 0; m < models_.size(); ++m) {
+      const Tensor logits = models_[m](turned);
+      check_logits(image, logits);
+      for (std::int64_t n = 0; n < samples; ++n)
+        sums_.add({.begin = plan_.begin_of(first + n),
+                   .logits = &logits,
+                   .sample = n,
+                   .model = static_cast<std::int64_t>(m),
+                   .mirrored = mirrored,
+                   .share = share});
+    }
   }
 
-  void check_logits(const Tensor& image, const Tensor& logits) {
-    const Shape& in = image.shape();
-    const std::int64_t classes = logits.shape().rank() == 5 ? logits.shape()[1] : 0;
-    if (classes < 1 || logits.shape() != in.with(1, classes) || !logits.is_packed() ||
-        (result_.classes != 0 && classes != result_.classes))
-      fail(ErrorKind::kShape,
-           "[predict] logits: got {} for an image {}, expected the same batch and patch, packed, with one "
-           "class count",
-           to_string(logits), to_string(image));
-    if (result_.classes != 0) return;
-    result_.shape = shape_;
-    result_.classes = classes;
-    result_.values.assign(as_size(voxel_count(shape_) * classes), 0.0f);
+  void check_logits(const Tensor& image, const Tensor& logits) const {
+    if (logits.shape().rank() == 5 && logits.shape() == image.shape().with(1, source_.classes) &&
+        logits.is_packed())
+      return;
+    fail(ErrorKind::kShape,
+         "[predict] logits: got {} for an image {}, expected {} classes of the same batch and "
+         "patch, packed",
+         to_string(logits), to_string(image), source_.classes);
   }
 
-  void add_window(const Index3& begin, std::span<const float> logits) {
-    const Index3& patch = options_.patch;
-    const std::int64_t classes = result_.classes;
-    const std::int64_t x0 = std::max<std::int64_t>(0, -begin[2]),
-                       x1 = std::min(patch[2], shape_[2] - begin[2]);
-    parallel_for(patch[0], 1, [&](std::int64_t z_begin, std::int64_t z_end) {
-      for (std::int64_t z = z_begin; z < z_end; ++z) {
-        if (z + begin[0] < 0 || z + begin[0] >= shape_[0]) continue;
-        for (std::int64_t y = 0; y < patch[1]; ++y) {
-          if (y + begin[1] < 0 || y + begin[1] >= shape_[1]) continue;
-          const std::int64_t from = (z * patch[1] + y) * patch[2];
-          const std::int64_t to = ((z + begin[0]) * shape_[1] + y + begin[1]) * shape_[2] + begin[2];
-          for (std::int64_t x = x0; x < x1; ++x) {
-            const float weight = weights_[as_size(from + x)];
-            weight_sum_[as_size(to + x)] += weight;
-            const float* source = logits.data() + (from + x) * classes;
-            float* target = result_.values.data() + (to + x) * classes;
-            for (std::int64_t k = 0; k < classes; ++k) target[k] += weight * source[k];
-          }
-        }
-      }
-    });
-  }
-
-  Index3 shape_;
-  std::int64_t channels_;
-  const BoxReader& read_;
+  const WindowSource& source_;
   const WindowOptions& options_;
-  const PatchModel& model_;
-  std::vector<float> weights_, weight_sum_;
-  LogitVolume result_;
+  std::span<const PatchModel> models_;
+  const LineSink& sink_;
+  WindowPlan plan_;
+  LineSums sums_;
 };
 
 }  // namespace
@@ -218,24 +139,33 @@ std::vector<float> window_weights(const Index3& patch, BlendKind blend) {
   return weights;
 }
 
-std::vector<std::int32_t> LogitVolume::labels() const {
-  const auto bad = std::count_if(values.begin(), values.end(), [](float x) { return std::isnan(x); });
-  if (bad > 0)
-    throw Error(
-        ErrorKind::kNumeric,
-        fmt::format("[predict] the network's output is not a number at {} of {} logits", bad, values.size()),
-        "The model has diverged, or the image is not what it was trained on (data.normalize).");
-  std::vector<std::int32_t> result(as_size(voxel_count(shape)));
-  for (std::size_t v = 0; v < result.size(); ++v) {
-    const auto first = values.begin() + static_cast<std::ptrdiff_t>(v) * classes;
-    result[v] = static_cast<std::int32_t>(std::max_element(first, first + classes) - first);
+WindowPlan plan_windows(const Index3& shape, const WindowOptions& options) {
+  WindowPlan plan{.shape = shape, .patch = options.patch, .batch_size = options.batch_size};
+  for (std::size_t a = 0; a < 3; ++a) {
+    plan.starts[a] = window_starts(shape[a], options.patch[a], options.overlap);
+    if (shape[a] < options.patch[a]) plan.starts[a] = {-((options.patch[a] - shape[a]) / 2)};
   }
-  return result;
+  return plan;
 }
 
-LogitVolume sliding_window(const Index3& shape, std::int64_t channels, const BoxReader& read,
-                           const WindowOptions& options, const PatchModel& model) {
-  return Predictor(shape, channels, read, options, model).run();
+std::int64_t WindowPlan::count() const {
+  return static_cast<std::int64_t>(starts[0].size() * starts[1].size() * starts[2].size());
+}
+
+Index3 WindowPlan::begin_of(std::int64_t window) const {
+  const auto ny = static_cast<std::int64_t>(starts[1].size()),
+             nx = static_cast<std::int64_t>(starts[2].size());
+  return {starts[0][as_size(window / nx / ny)], starts[1][as_size(window / nx % ny)],
+          starts[2][as_size(window % nx)]};
+}
+
+std::int64_t window_sum_bytes(const WindowPlan& plan, std::int64_t classes, std::int64_t models) {
+  return LineSums::bytes(plan, classes * models);
+}
+
+void sliding_window(const WindowSource& source, const WindowOptions& options,
+                    std::span<const PatchModel> models, const LineSink& sink) {
+  Prediction(source, options, models, sink).run();
 }
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 // Prediction of a whole volume from overlapping patches: where the windows lie, how they are weighted, and
-// the sums of logits. The network is a callback, the volume a reader of boxes.
+// the run over all of them. The network is a callback, the volume a reader of boxes, the result goes out line
+// by line; the sums in between are data/line_sums.
 #pragma once
 
 #include <cstdint>
@@ -30,25 +31,41 @@ struct WindowOptions {
   std::int64_t batch_size = 1;   // windows at once
 };
 
+// The windows of a volume in the order of prediction: x fastest, then y, then z. A volume smaller than the
+// patch along an axis has one window there, which begins before it: the volume is centred in it.
+struct WindowPlan {
+  Index3 shape{}, patch{};
+  std::array<std::vector<std::int64_t>, 3> starts;
+  std::int64_t batch_size = 1;
+
+  std::int64_t count() const;
+  Index3 begin_of(std::int64_t window) const;
+};
+WindowPlan plan_windows(const Index3& shape, const WindowOptions& options);
+
 // Fills values [D, H, W, C] of the box, with 0 beyond the volume (PreparedCase::read_box).
 using BoxReader = std::function<void(const Index3& begin, const Index3& size, std::span<float> values)>;
 // image F32 [N, C, patch] -> logits [N, K, patch] of any float dtype, on the CPU.
 using PatchModel = std::function<Tensor(const Tensor& image)>;
+// Takes the finished logits [X, models * K] of the line of voxels (z, y): weighted mean over the windows and
+// mirrored copies, model by model. Called once per line, from several threads.
+using LineSink = std::function<void(std::int64_t z, std::int64_t y, std::span<const float> logits)>;
 
-// Logits of a volume: values [Z, Y, X, K].
-struct LogitVolume {
+// The volume, and how many classes each model answers with.
+struct WindowSource {
   Index3 shape{};
-  std::int64_t classes = 0;
-  std::vector<float> values;
-
-  // The class of each voxel with the largest logit (the lowest of equal ones), [Z, Y, X]. Error{kNumeric} if
-  // one is NaN.
-  std::vector<std::int32_t> labels() const;
+  std::int64_t channels = 1, classes = 1;
+  BoxReader read;
 };
 
-// Weighted mean of the windows' logits in FP32, weights divided out once at the end. A volume smaller than
-// the patch is centred in zeros and cut back. Error{kShape} if the model's output does not fit its input.
-LogitVolume sliding_window(const Index3& shape, std::int64_t channels, const BoxReader& read,
-                           const WindowOptions& options, const PatchModel& model);
+// Bytes of the sums that a prediction holds at its widest (exact, as the allocator counts them in
+// MemoryCategory::kWorkspace): logits and weights of the lines that are begun and not finished, and the
+// weights of a window. A volume of any depth needs the lines of about one window, not all of them.
+std::int64_t window_sum_bytes(const WindowPlan& plan, std::int64_t classes, std::int64_t models);
+
+// Runs every model over every window. Sums are FP32, weights divided out once at the end. Error{kShape} if a
+// model's output does not fit its input.
+void sliding_window(const WindowSource& source, const WindowOptions& options,
+                    std::span<const PatchModel> models, const LineSink& sink);
 
 }  // namespace tandem

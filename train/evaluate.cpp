@@ -3,7 +3,6 @@
 
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
-#include "data/case_score.h"
 
 namespace tandem {
 
@@ -20,22 +19,23 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
 }
 
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
-                                  const WindowOptions& window, const MetricOptions& metrics,
-                                  const PatchModel& model) {
+                                  const EvaluationRequest& request, const PatchModel& model) {
   const LabelMap labels(data.labels, data.other_labels);
   const std::vector<ScoredRegion> regions = regions_of_classes(labels.names());
-  SegmentationScores scores(labels.names(), metrics);
+  SegmentationScores scores(labels.names(), request.metrics);
   for (const CaseEntry& entry : cases) {
     const PreparedCase prepared = prepare_whole_case(open_case(entry, data.orientation), data);
     const std::vector<std::int32_t> truth = reference_labels(prepared);
-    const std::vector<std::int32_t> predicted = predict_case(prepared, window, model).labels();
-    const LabelPair pair{prepared.shape(), prepared.info().geometry.spacing_mm(), labels.classes(), predicted,
-                         truth};
+    const CasePrediction predicted =
+        predict_case(prepared, request.window, std::span(&model, 1), {.classes = labels.classes()});
+    const LabelPair pair{prepared.shape(), prepared.info().geometry.spacing_mm(), labels.classes(),
+                         predicted.labels, truth};
     scores.add_case({.id = prepared.info().id,
                      .file = entry.file(),
                      .shape = pair.shape,
                      .spacing_mm = pair.spacing_mm,
-                     .scores = score_case(pair, regions, metrics)});
+                     .scores = score_case(pair, regions, request.metrics)});
+    if (request.on_case) request.on_case(prepared.info(), pair);
   }
   return scores;
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/case_score.h"
 #include "data/prediction.h"
-#include "data/segmentation_metrics.h"
 #include "layers/module.h"
 
 namespace tandem {
@@ -17,9 +17,13 @@ namespace tandem {
 // Error{kStopped} is thrown. `model` must outlive the callback.
 PatchModel patch_model(const Context& context, Module& model, std::function<bool()> should_stop = {});
 
+struct EvaluationRequest {
+  WindowOptions window;
+  MetricOptions metrics;
+  std::function<void(const CaseInfo&, const LabelPair&)> on_case;  // after each case is scored; may be empty
+};
 // Scores of `cases` (with labels), read as `data` says. Error{kData} for a case without labels.
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
-                                  const WindowOptions& window, const MetricOptions& metrics,
-                                  const PatchModel& model);
+                                  const EvaluationRequest& request, const PatchModel& model);
 
 }  // namespace tandem

@@ -119,13 +119,22 @@ std::string flags_text(const ClassSummary& one) {
 
 }  // namespace
 
+std::string EvaluationInfo::title() const {
+  return predictions.empty() ? fmt::format("{} (step {})", checkpoint, step)
+                             : fmt::format("{} against {}", predictions, labels);
+}
+
 std::string evaluation_json(const EvaluationInfo& info, const SegmentationScores& scores) {
   const std::vector<MetricRow> rows = chosen_metrics(scores.options().metrics);
   const std::vector<ClassSummary> classes = summaries(scores);
   std::vector<std::string> names;
   for (const MetricRow& row : rows) names.emplace_back(row.name);
   JsonObject object;
-  object.add("format", "tandem evaluation 1").add("checkpoint", info.checkpoint).add("step", info.step);
+  object.add("format", "tandem evaluation 1");
+  if (info.predictions.empty())
+    object.add("checkpoint", info.checkpoint).add("step", info.step);
+  else
+    object.add("predictions", info.predictions).add("labels", info.labels);
   object.add("metrics", names).add("nsd_mm", scores.options().nsd_mm);
   object.add("empty", scores.options().empty == EmptyPolicy::kWorst ? "worst" : "skip");
   for (const MetricRow& row : rows) {
@@ -141,7 +150,8 @@ std::string evaluation_json(const EvaluationInfo& info, const SegmentationScores
   add_count("missed_cases", &ClassSummary::missed_cases);
   std::vector<JsonObject> cases;
   for (const SegmentationScores::Case& one : scores.cases()) cases.push_back(case_json(scores, one));
-  object.add("cases", cases).add("seconds", info.seconds).add("loss_scale_history", info.loss_scale_history);
+  object.add("cases", cases).add("seconds", info.seconds);
+  if (info.predictions.empty()) object.add("loss_scale_history", info.loss_scale_history);
   return object.text();
 }
 

@@ -10,12 +10,15 @@
 
 namespace tandem {
 
-// What was scored, beside the scores themselves.
+// What was scored, beside the scores themselves: a checkpoint, or a folder of predictions.
 struct EvaluationInfo {
   std::string checkpoint;  // file name
   std::int64_t step = 0;
+  std::string predictions, labels;  // folders; else empty
   double seconds = 0;
   std::string loss_scale_history;
+
+  std::string title() const;  // for people
 };
 
 // One object in one line, without a line break at its end.

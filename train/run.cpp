@@ -116,10 +116,11 @@ void JobRun::check_validation_cases() const {
   for (const CaseEntry& entry : validation_cases(job_.data)) {
     const CaseInfo info = read_case_info(entry, job_.data.orientation);
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on", entry.file());
+      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",
+           entry.file());
     if (info.channels != dataset_->channels())
-      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases", entry.file(),
-           info.channels, dataset_->channels());
+      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases",
+           entry.file(), info.channels, dataset_->channels());
   }
 }
 
@@ -286,9 +287,9 @@ void JobRun::validate() {
   const PatchModel model =
       patch_model(session_.context, *session_.model, [this] { return signals_.requested(); });
   try {
-    const SegmentationScores scores = evaluate_cases(job_.data, validation_cases(job_.data),
-                                                     window_options(job_.validate, job_.patch, job_.augment),
-                                                     metric_options(job_.validate), model);
+    const EvaluationRequest request{.window = window_options(job_.validate, job_.patch, job_.augment),
+                                    .metrics = metric_options(job_.validate)};
+    const SegmentationScores scores = evaluate_cases(job_.data, validation_cases(job_.data), request, model);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     note_validation(scores, seconds.count());
   } catch (const Error& error) {

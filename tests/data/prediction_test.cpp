@@ -1,4 +1,5 @@
-// Sliding windows, blending, mirrored prediction, and the way back to the input's grid.
+// Labels and probabilities of whole cases, and their files on the input's grid, read back with nibabel and
+// h5py.
 #include "data/prediction.h"
 
 #include <gmock/gmock.h>
@@ -6,8 +7,8 @@
 
 #include <cmath>
 
-#include "core/base/rng.h"
 #include "data/convert.h"
+#include "data/prediction_file.h"
 #include "tests/data/case_builder.h"
 #include "tests/data/test_files.h"
 
@@ -20,211 +21,135 @@ using ::testing::HasSubstr;
 using testing::run_python;
 using testing::TempFolder;
 
-TEST(SlidingWindow, StartsAreThoseOfTheField) {
-  // medical.md 2.7, nnU-Net.
-  EXPECT_THAT(window_starts(110, 64, .5), ElementsAre(0, 23, 46));
-  EXPECT_THAT(window_starts(128, 64, .5), ElementsAre(0, 32, 64));
-  EXPECT_THAT(window_starts(100, 64, .5), ElementsAre(0, 18, 36));
-  EXPECT_THAT(window_starts(200, 96, .5), ElementsAre(0, 35, 69, 104));
-  EXPECT_THAT(window_starts(122, 64, .5), ElementsAre(0, 29, 58));
-  EXPECT_THAT(window_starts(101, 64, .5), ElementsAre(0, 18, 37));
-  EXPECT_THAT(window_starts(30, 16, .5), ElementsAre(0, 7, 14));
-  EXPECT_THAT(window_starts(64, 64, .5), ElementsAre(0));
-  EXPECT_THAT(window_starts(20, 64, .5), ElementsAre(0));
-  EXPECT_THAT(window_starts(65, 64, 0), ElementsAre(0, 1));
+// The same logits at every voxel.
+PatchModel constant_model(const std::vector<float>& logits) {
+  return [logits](const Tensor& image) {
+    Tensor result(image.shape().with(1, static_cast<std::int64_t>(logits.size())), DType::kF32);
+    for (std::int64_t r = 0; r < image.rows(); ++r)
+      std::copy(logits.begin(), logits.end(),
+                result.data<float>() + r * static_cast<std::int64_t>(logits.size()));
+    return result;
+  };
 }
 
-TEST(SlidingWindow, GaussianWeightsAreThoseOfTheField) {
-  const auto line = [](std::int64_t t) { return window_weights({1, 1, t}, BlendKind::kGaussian); };
-  const std::vector<double> eight{.0003355, .011109, .1353353, .6065307, 1, .6065307, .1353353, .011109};
-  const std::vector<double> sixteen{.0003355, .0021875, .011109,  .0439369, .1353353,
-                                    .3246525, .6065307, .8824969, 1,        .8824969};
-  for (std::size_t i = 0; i < eight.size(); ++i) EXPECT_NEAR(line(8)[i], eight[i], 5e-8) << i;
-  for (std::size_t i = 0; i < sixteen.size(); ++i) EXPECT_NEAR(line(16)[i], sixteen[i], 5e-8) << i;
-  const std::vector<float> cube = window_weights({64, 64, 64}, BlendKind::kGaussian);
-  EXPECT_NEAR(*std::min_element(cube.begin(), cube.end()), 3.8e-11, 5e-13);
-  EXPECT_EQ(*std::max_element(cube.begin(), cube.end()), 1);
-  EXPECT_THAT(window_weights({1, 2, 3}, BlendKind::kConstant), ::testing::Each(1.0f));
-}
-
-// A volume [Z, Y, X, C] as a reader of boxes with zeros beyond it.
-struct Field {
-  Index3 shape{};
-  std::int64_t channels = 1;
-  std::vector<float> values;
-
-  static Field random(const Index3& shape, std::int64_t channels) {
-    Field field{shape, channels, {}};
-    RandomStream stream(2, RandomPurpose::kSynthetic, 0, 0);
-    for (std::int64_t i = 0; i < voxel_count(shape) * channels; ++i)
-      field.values.push_back(static_cast<float>(stream.normal()));
-    return field;
+class PredictCase : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::write_counting_case(folder_ / "case.h5", {3, 4, 5}, [](const Index3&) { return 0; });
   }
-  float at(std::int64_t z, std::int64_t y, std::int64_t x, std::int64_t c) const {
-    if (z < 0 || y < 0 || x < 0 || z >= shape[0] || y >= shape[1] || x >= shape[2]) return 0;
-    return values[static_cast<std::size_t>(((z * shape[1] + y) * shape[2] + x) * channels + c)];
+  CasePrediction predict(const std::vector<PatchModel>& models, const PredictionRequest& request) const {
+    const PreparedCase source =
+        prepare_whole_case(open_case(case_of_file(folder_ / "case.h5")), testing::plain_options());
+    return predict_case(source, {.patch = {2, 4, 4}}, models, request);
   }
-  void read(const Index3& begin, const Index3& size, std::span<float> out) const {
-    std::size_t i = 0;
-    for (std::int64_t z = 0; z < size[0]; ++z)
-      for (std::int64_t y = 0; y < size[1]; ++y)
-        for (std::int64_t x = 0; x < size[2]; ++x)
-          for (std::int64_t c = 0; c < channels; ++c)
-            out[i++] = at(begin[0] + z, begin[1] + y, begin[2] + x, c);
-  }
-  LogitVolume predict(const WindowOptions& options, const PatchModel& model) const {
-    return sliding_window(
-        shape, channels, [this](const auto& b, const auto& s, auto out) { read(b, s, out); }, options, model);
-  }
+  TempFolder folder_;
 };
 
-// Per voxel: logits (v, -v, 2 v + 1) of channel 0, in `dtype`.
-PatchModel voxelwise(DType dtype) {
-  return [dtype](const Tensor& image) {
-    const std::int64_t rows = image.rows(), channels = image.channels();
-    std::vector<float> values;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const float v = image.data<float>()[r * channels];
-      values.insert(values.end(), {v, -v, 2 * v + 1});
-    }
-    Tensor logits(image.shape().with(1, 3), dtype);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (dtype == DType::kF32) logits.data<float>()[i] = values[i];
-      if (dtype == DType::kF16) logits.data<Half>()[i] = to_half(values[i]);
-      if (dtype == DType::kBF16) logits.data<BFloat16>()[i] = to_bfloat16(values[i]);
-    }
-    return logits;
-  };
+TEST_F(PredictCase, LabelsAreTheLargestLogitTheLowestOfEqualOnes) {
+  EXPECT_THAT(predict({constant_model({0, 2, 1})}, {.classes = 3}).labels, ::testing::Each(1));
+  EXPECT_THAT(predict({constant_model({5, 5, 5})}, {.classes = 3}).labels, ::testing::Each(0));
+  EXPECT_THAT(predict({constant_model({-3, -2, -1})}, {.classes = 3}).labels, ::testing::Each(2));
+  EXPECT_FALSE(predict({constant_model({0, 1})}, {.classes = 2}).probabilities.has_value());
 }
 
-TEST(SlidingWindow, AVoxelwiseModelGivesItsOwnValuesEverywhere) {
-  // Larger, smaller and equal to the patch, odd sizes, several windows at once, 16-bit logits.
-  for (const Index3& shape : {Index3{9, 8, 13}, Index3{3, 8, 5}, Index3{1, 1, 1}, Index3{20, 3, 9}})
-    for (const BlendKind blend : {BlendKind::kGaussian, BlendKind::kConstant})
-      for (const std::int64_t batch : {1, 4})
-        for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-          const Field field = Field::random(shape, 2);
-          const LogitVolume result = field.predict(
-              {.patch = {4, 8, 6}, .overlap = .5, .blend = blend, .mirror_axes = {}, .batch_size = batch},
-              voxelwise(dtype));
-          EXPECT_EQ(result.shape, shape);
-          ASSERT_EQ(result.classes, 3);
-          ASSERT_EQ(result.values.size(), static_cast<std::size_t>(3 * voxel_count(shape)));
-          const double tolerance = dtype == DType::kF32 ? 1e-6 : dtype == DType::kF16 ? 4e-3 : 4e-2;
-          for (std::size_t v = 0; v < result.values.size() / 3; ++v) {
-            const double expected = field.values[2 * v];
-            ASSERT_NEAR(result.values[3 * v], expected, tolerance);
-            ASSERT_NEAR(result.values[3 * v + 1], -expected, tolerance);
-            ASSERT_NEAR(result.values[3 * v + 2], 2 * expected + 1, 2 * tolerance);
-          }
-        }
-}
-
-TEST(SlidingWindow, OverlapsAreBlendedByTheWeights) {
-  // Each window answers with its number: 0, 1, 2 at 0, 2, 4 along x.
-  Field field{{1, 1, 8}, 1, std::vector<float>(8)};
-  int window = 0;
-  const LogitVolume result = field.predict({.patch = {1, 1, 4}}, [&](const Tensor& image) {
-    Tensor logits(image.shape().with(1, 1), DType::kF32);
-    std::fill_n(logits.data<float>(), 4, static_cast<float>(window));
-    ++window;
-    return logits;
-  });
-  EXPECT_EQ(window, 3);
-  const std::vector<float> w = window_weights({1, 1, 4}, BlendKind::kGaussian);
-  const double expected[] = {0,
-                             0,
-                             w[0] * 1. / (w[2] + w[0]),
-                             w[1] * 1. / (w[3] + w[1]),
-                             (w[2] + w[0] * 2.) / (w[2] + w[0]),
-                             (w[3] + w[1] * 2.) / (w[3] + w[1]),
-                             2,
-                             2};
-  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(result.values[i], expected[i], 1e-6) << i;
-}
-
-TEST(SlidingWindow, LargeLogitsStayFinite) {
-  // medical.md 4, row 17: FP16 sums of 900 * 10 * 8 overflow.
-  Field field{{96, 32, 32}, 1, std::vector<float>(96 * 32 * 32)};
-  const LogitVolume result = field.predict({.patch = {32, 32, 32}}, [](const Tensor& image) {
-    Tensor logits(image.shape().with(1, 1), DType::kF16);
-    std::fill_n(logits.data<Half>(), logits.numel(), to_half(900));
-    return logits;
-  });
-  for (const float value : result.values) ASSERT_NEAR(value, 900, 1e-3);
-}
-
-TEST(SlidingWindow, MirroredPredictionAveragesAllSubsets) {
-  // Logit = value * (position in the patch): not symmetric, so each subset gives something else.
-  const Index3 shape{2, 3, 4};
-  const Field field = Field::random(shape, 1);
-  int calls = 0;
-  const PatchModel model = [&](const Tensor& image) {
-    ++calls;
-    Tensor logits(image.shape().with(1, 1), DType::kF32);
-    for (std::int64_t i = 0; i < image.numel(); ++i)
-      logits.data<float>()[i] = image.data<float>()[i] * static_cast<float>(i);
-    return logits;
-  };
-  for (const auto& [axes, subsets] : {std::pair<std::vector<int>, int>{{}, 1}, {{2}, 2}, {{0, 1, 2}, 8}}) {
-    calls = 0;
-    const LogitVolume result = field.predict({.patch = shape, .mirror_axes = axes}, model);
-    EXPECT_EQ(calls, subsets);
-    std::size_t i = 0;
-    for (std::int64_t z = 0; z < 2; ++z)
-      for (std::int64_t y = 0; y < 3; ++y)
-        for (std::int64_t x = 0; x < 4; ++x, ++i) {
-          double factor = 0;
-          for (int s = 0; s < subsets; ++s) {
-            Index3 at{z, y, x};
-            for (std::size_t a = 0; a < axes.size(); ++a)
-              if ((s >> a & 1) != 0) {
-                const auto axis = static_cast<std::size_t>(axes[a]);
-                at[axis] = shape[axis] - 1 - at[axis];
-              }
-            factor += static_cast<double>((at[0] * 3 + at[1]) * 4 + at[2]);
-          }
-          EXPECT_NEAR(result.values[i], field.values[i] * factor / subsets, 1e-4);
-        }
+TEST_F(PredictCase, AnEnsembleAveragesProbabilitiesNotLogits) {
+  // One model is sure of class 1, two lean to class 0: the mean logit says 1, the mean probability 0.
+  const std::vector<PatchModel> models{constant_model({0, 10}), constant_model({3, 0}),
+                                       constant_model({3, 0})};
+  const CasePrediction result = predict(models, {.classes = 2, .probabilities = true});
+  EXPECT_THAT(result.labels, ::testing::Each(0));
+  const double one = (1 / (1 + std::exp(-10.0)) + 2 / (1 + std::exp(3.0))) / 3;
+  ASSERT_EQ(result.probabilities->channels, 2);
+  for (std::size_t v = 0; v < 60; ++v) {
+    EXPECT_NEAR(result.probabilities->values[60 + v], one, 1e-6);
+    EXPECT_NEAR(result.probabilities->values[v], 1 - one, 1e-6);
   }
 }
 
-TEST(SlidingWindow, ModelsThatAnswerInAnotherShapeAreRefused) {
-  const Field field = Field::random({4, 4, 4}, 1);
-  EXPECT_THAT(error_of(ErrorKind::kShape,
-                       [&] {
-                         field.predict({.patch = {4, 4, 4}}, [](const Tensor&) {
-                           return Tensor({1, 2, 4, 4, 3}, DType::kF32);
-                         });
-                       }),
-              HasSubstr("got F32 [1, 2, 4, 4, 3] for an image F32 [1, 1, 4, 4, 4]"));
-  EXPECT_THAT(error_of(ErrorKind::kShape,
-                       [&] {
-                         field.predict({.patch = {4, 4, 4}}, [](const Tensor&) {
-                           return Tensor({1, 2, 4, 4, 4}, DType::kI32);
-                         });
-                       }),
-              HasSubstr("expected a floating dtype"));
+TEST_F(PredictCase, ProbabilitiesOfExtremeLogitsAreFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const CasePrediction wins =
+      predict({constant_model({1, infinity, 3})}, {.classes = 3, .probabilities = true});
+  EXPECT_THAT(wins.labels, ::testing::Each(1));
+  EXPECT_EQ(wins.probabilities->values[60], 1);
+  EXPECT_EQ(wins.probabilities->values[0], 0);
+  const CasePrediction large =
+      predict({constant_model({900, 890, -900})}, {.classes = 3, .probabilities = true});
+  EXPECT_NEAR(large.probabilities->values[0], 1 / (1 + std::exp(-10.0)), 1e-6);
 }
 
-TEST(SlidingWindow, LabelsAreTheLargestLogit) {
-  const LogitVolume logits{{1, 1, 3}, 3, {0, 2, 1, 5, 5, 5, -3, -2, -1}};
-  EXPECT_THAT(logits.labels(), ElementsAre(1, 0, 2));
+TEST_F(PredictCase, NanIsAnErrorAndNoLabel) {
+  EXPECT_THAT(error_of(ErrorKind::kNumeric,
+                       [&] {
+                         predict({constant_model({0, std::nanf("")})}, {.classes = 2});
+                       }),
+              HasSubstr("not a number at 60 of 120 logits"));
 }
 
-TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
-  TD_NEEDS_PYTHON();
-  const TempFolder folder;
-  run_python(folder, R"(
+TEST_F(PredictCase, ItsBoundCountsSumsLabelsAndProbabilities) {
+  const WindowOptions window{.patch = {2, 4, 4}};
+  const std::int64_t sums = window_sum_bytes(plan_windows({3, 4, 5}, window), 3, 2);
+  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3}), sums + 60 * 4);
+  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3, .probabilities = true}), sums + 60 * 16);
+}
+
+TEST_F(PredictCase, WholeCasesAreKeptInMemoryWhereTheCacheAllows) {
+  // The file may go once the case is in memory.
+  DataOptions options = testing::plain_options();
+  const auto read = [&] {
+    const PreparedCase source = prepare_whole_case(open_case(case_of_file(folder_ / "case.h5")), options);
+    std::filesystem::resize_file(folder_ / "case.h5", 0);
+    std::vector<float> values(60);
+    source.read_box({0, 0, 0}, {3, 4, 5}, values, {});
+    return values[59];
+  };
+  EXPECT_EQ(read(), 59);
+  SetUp();
+  options.cache = CacheKind::kNone;
+  EXPECT_ANY_THROW(read());
+  SetUp();
+  options = testing::plain_options();
+  options.cache_bytes = 60 * 5 - 1;
+  EXPECT_ANY_THROW(read());
+}
+
+// An image with permuted and mirrored axes, codes and units; and what is read back of its predictions.
+constexpr const char* kMakeImage = R"(
 import sys, numpy as np, nibabel as nib
 rng = np.random.default_rng(11)
 data = rng.integers(-900, 900, (9, 7, 8)).astype(np.int16)
 affine = np.array([[0, 2., 0, 1], [0, 0, -3., 2], [-1.5, 0, 0, 3], [0, 0, 0, 1]])
 image = nib.Nifti1Image(data, affine); image.set_sform(affine, 1); image.set_qform(affine, 2); image.header.set_xyzt_units('mm')
 nib.save(image, sys.argv[1] + '/ct.nii.gz')
-)",
-             {folder.path().string()});
-  // Predict value > 0 -> class 1, from the NIfTI itself and from a mirrored region of it.
+)";
+constexpr const char* kReadBack = R"(
+import sys, h5py, numpy as np, nibabel as nib
+d = sys.argv[1]
+a, b, c = (nib.load(f'{d}/{n}') for n in ('ct.nii.gz', 'out_ct.nii.gz.nii.gz', 'out_ct.h5.nii.gz'))
+data = np.asanyarray(a.dataobj)
+expected = np.where(data > 0, 40, 0)
+print(np.array_equal(expected, np.asanyarray(b.dataobj)), b.get_data_dtype())
+ras = nib.as_closest_canonical(nib.Nifti1Image(expected.astype(np.uint8), a.affine)).get_fdata()
+cut = np.zeros_like(ras); cut[2:6] = ras[2:6]
+print(np.array_equal(cut, nib.as_closest_canonical(c).get_fdata()), b.shape == a.shape == c.shape)
+p, q = (nib.load(f'{d}/{n}') for n in ('p_ct.nii.gz.nii.gz', 'p_ct.h5.nii.gz'))
+for o in (b, c, p, q):
+    print(np.array_equal(a.affine, o.affine), np.array_equal(a.get_qform(), o.get_qform()), int(o.header['qform_code']), int(o.header['sform_code']), o.header.get_xyzt_units()[0])
+sigmoid = 1 / (1 + np.exp(-np.clip(data, -500, 500).astype(np.float64)))
+print('nifti', p.shape, p.get_data_dtype(), np.abs(p.get_fdata()[..., 1] - sigmoid).max() < 1e-6, np.abs(p.get_fdata().sum(-1) - 1).max() < 1e-6)
+f, g, h = (h5py.File(f'{d}/{n}')['predictions'] for n in ('out_ct.nii.gz.h5', 'p_ct.nii.gz.h5', 'out_ct.h5.h5'))
+raw = h5py.File(f'{d}/ct.h5')['raw']
+print('stored grid', f.dtype, np.array_equal(f[...].T, expected), np.allclose(f.attrs['affine'], a.affine))
+print('probabilities', g.shape, g.dtype, np.abs(g[1].T - sigmoid).max() < 1e-6)
+print('case grid', h.shape == raw.shape, np.array_equal(h[...], np.where(raw[...] > 0, 40, 0)), np.array_equal(h.attrs['affine'], raw.attrs['affine']),
+      np.array_equal(h.attrs['spacing'], raw.attrs['spacing']), [n.decode() for n in h.attrs['class_names']], h.attrs['class_values'].tolist(), h.attrs['case_id'][0] == raw.attrs['case_id'][0])
+print(sorted(h5py.File(f'{d}/ct.h5').keys()))
+inside = nib.as_closest_canonical(q).get_fdata()
+print('outside', (inside[6:, :, :, 0] == 1).all(), (inside[6:, :, :, 1] == 0).all())
+)";
+
+// Predicts value > 0 as class 1, and writes labels and probabilities of `name` in every form.
+void write_all_forms(const TempFolder& folder, const std::string& name) {
   const auto positive = [](const Tensor& image) {
     Tensor logits(image.shape().with(1, 2), DType::kF32);
     for (std::int64_t r = 0; r < image.rows(); ++r) {
@@ -235,44 +160,69 @@ nib.save(image, sys.argv[1] + '/ct.nii.gz')
   };
   DataOptions options = testing::plain_options();
   options.labels = {{"background", {0}}, {"bright", {40}}};
+  const PreparedCase source(open_case(case_of_file(folder / name)), options, true);
+  const CasePrediction result = predict_case(source, {.patch = {4, 4, 4}}, std::vector<PatchModel>{positive},
+                                             {.classes = 2, .probabilities = true});
+  const LabelMap labels(options.labels);
+  for (const std::string form : {".nii.gz", ".h5"}) {
+    write_prediction(folder / ("out_" + name + form), source.info(), result.labels, labels);
+    write_probabilities(folder / ("p_" + name + form), source.info(), *result.probabilities, labels);
+  }
+}
+
+TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
+  TD_NEEDS_PYTHON();
+  const TempFolder folder;
+  run_python(folder, kMakeImage, {folder.path().string()});
   ConvertOptions convert{.images = {(folder / "ct.nii.gz").string()},
                          .regions = {parse_region("x=2:6")},
                          .flips = {2},
                          .output = (folder / "ct.h5").string()};
   convert_case(convert);
-  for (const std::string name : {"ct.nii.gz", "ct.h5"}) {
-    const PreparedCase source(open_case(case_of_file(folder / name)), options, true);
-    const LogitVolume logits = predict_case(source, {.patch = {4, 4, 4}}, positive);
-    write_prediction(folder / ("out_" + name + ".nii.gz"), source.info(), logits.labels(),
-                     LabelMap(options.labels));
-  }
+  write_all_forms(folder, "ct.nii.gz");
+  write_all_forms(folder, "ct.h5");  // a mirrored region of it
+  EXPECT_EQ(
+      run_python(folder, kReadBack, {folder.path().string()}),
+      "True uint8\nTrue True\nTrue True 2 1 mm\nTrue True 2 1 mm\nTrue True 2 1 mm\nTrue True 2 1 mm\n"
+      "nifti (9, 7, 8, 2) float32 True True\n"
+      "stored grid uint16 True True\nprobabilities (2, 8, 7, 9) float32 True\n"
+      "case grid True True True True ['background', 'bright'] [0, 40] True\n['raw']\noutside True True\n");
+}
+
+TEST(PredictionFile, LabelValuesThatDoNotFitSixteenBitsAreWrittenInThirtyTwo) {
+  TD_NEEDS_PYTHON();
+  const TempFolder folder;
+  const CaseInfo info{.file = "case.h5", .id = "case", .geometry = testing::plain_grid({1, 2, 2})};
+  write_prediction(folder / "big.h5", info, {0, 1, 0, 1}, LabelMap({{"background", {0}}, {"a", {-70000}}}));
   EXPECT_EQ(run_python(folder, R"(
-import sys, numpy as np, nibabel as nib
-d = sys.argv[1]
-a, b, c = (nib.load(f'{d}/{n}') for n in ('ct.nii.gz', 'out_ct.nii.gz.nii.gz', 'out_ct.h5.nii.gz'))
-data = np.asanyarray(a.dataobj)
-expected = np.where(data > 0, 40, 0)
-print(np.array_equal(expected, np.asanyarray(b.dataobj)), b.get_data_dtype())
-ras = nib.as_closest_canonical(nib.Nifti1Image(expected.astype(np.uint8), a.affine)).get_fdata()
-cut = np.zeros_like(ras); cut[2:6] = ras[2:6]
-print(np.array_equal(cut, nib.as_closest_canonical(c).get_fdata()), b.shape == a.shape == c.shape)
-for o in (b, c):
-    print(np.array_equal(a.affine, o.affine), np.array_equal(a.get_qform(), o.get_qform()), int(o.header['qform_code']), int(o.header['sform_code']), o.header.get_xyzt_units()[0])
+import sys, h5py
+f = h5py.File(sys.argv[1] + '/big.h5')['predictions']
+print(f.dtype, f[...].tolist())
 )",
                        {folder.path().string()}),
-            "True uint8\nTrue True\nTrue True 2 1 mm\nTrue True 2 1 mm\n");
+            "int32 [[[0, -70000], [0, -70000]]]\n");
+}
+
+TEST(PredictionFile, OtherEndingsAreRefused) {
+  for (const char* name : {"a.nii", "a.nii.gz", "b.h5", "dir/b.hdf5"})
+    EXPECT_NO_THROW(check_prediction_name(name));
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [] { check_prediction_name("labels.png"); }),
+              HasSubstr("got labels.png, expected a name that ends in .nii, .nii.gz, .h5"));
 }
 
 TEST(Prediction, WindowOptionsFollowTheJob) {
   const PatchOptions patch{.size = {4, 5, 6}};
   const AugmentOptions augment{.mirror = {"y", "x"}};
-  const WindowOptions predict =
-      window_options(PredictOptions{.overlap = .25, .mirror_tta = true, .batch_size = 3}, patch, augment);
+  const WindowOptions predict = window_options(
+      PredictOptions{.overlap = .25, .mirror_tta = {.on = true}, .batch_size = 3}, patch, augment);
   EXPECT_EQ(predict.patch, (Index3{4, 5, 6}));
   EXPECT_EQ(predict.overlap, .25);
   EXPECT_EQ(predict.batch_size, 3);
   EXPECT_THAT(predict.mirror_axes, ElementsAre(1, 2));
-  EXPECT_TRUE(window_options(ValidateOptions{.mirror_tta = false}, patch, augment).mirror_axes.empty());
+  EXPECT_TRUE(
+      window_options(ValidateOptions{.mirror_tta = {.on = false}}, patch, augment).mirror_axes.empty());
+  const PredictOptions chosen{.mirror_tta = {.on = true, .axes = std::vector<std::string>{"z"}}};
+  EXPECT_THAT(window_options(chosen, patch, augment).mirror_axes, ElementsAre(0));
 }
 
 }  // namespace
