@@ -22,7 +22,7 @@ const char* const kReport =
 void print_error(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::fflush(stdout);
-  fmt::print(stderr, "error: {}\n", tandem::without_control_characters(text));
+  tandem::write_log(tandem::LogLevel::kError, text);  // to the run's log.txt too
 }
 
 int run(const std::vector<std::string>& words) {

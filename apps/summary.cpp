@@ -79,11 +79,12 @@ void Summary::print(const JobOptions& job, const ModelSession& session) const {
                row.parameters ? std::to_string(row.parameters) : "",
                row.macs > 0 ? fmt::format("{:.1f}", row.macs / 1e6) : "");
   }
-  const FlatRegion& cast = store_.region(ParamRegion::kCast);
-  const FlatRegion& kept = store_.region(ParamRegion::kKept);
+  std::int64_t cast = 0, kept = 0;
+  for (const ParamSegment& segment : store_.segments())
+    (segment.region == ParamRegion::kCast ? cast : kept) += segment.shape.numel();
   const auto samples = static_cast<double>(job.train.batch_size * job.train.accumulate);
-  fmt::print("\nparameters   {} ({} in the compute copy, {} kept in FP32)\n", store_.parameter_count(),
-             cast.size, kept.size);
+  fmt::print("\nparameters   {} ({} in the compute copy, {} kept in FP32)\n", store_.parameter_count(), cast,
+             kept);
   fmt::print("forward      {:.2f} GMAC a sample; a training step of {} samples about {:.1f} GFLOP\n",
              macs / 1e9, samples, 3 * 2 * macs * samples / 1e9);
   fmt::print("compute      {} on {}\n", name(session.context.compute), name(session.context.device));

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/error.h"
 #include "train/run.h"
 
 namespace tandem {
@@ -19,6 +20,10 @@ int train(const Flags& flags) {
   std::vector<std::string> overrides = flags.overrides;
   if (flags.device) overrides.push_back("device=" + *flags.device);
   if (flags.threads) overrides.push_back("threads=" + std::to_string(*flags.threads));
+  if (flags.resume && flags.resume->starts_with('-'))
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[train] --resume: got '{}', expected auto or a path", *flags.resume),
+                "For example: --resume auto.");
   const JobOptions job = load_job(flags.file, overrides);
   RunRequest request{.dry_run = flags.dry_run, .progress = !flags.no_progress};
   request.folder.name = job.name;

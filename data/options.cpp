@@ -231,7 +231,7 @@ Fields fields(PatchOptions& o) {
 Fields fields(ValidateOptions& o) {
   Fields list;
   list.integer("every", o.every, {.min = 0, .max = 1'000'000'000},
-               "Validate each so many steps; 0: only by `tandem eval`", "steps")
+               "Validate each so many steps; 0: only after the last step", "steps")
       .number("overlap", o.overlap, overlap_range(), kOverlapDoc)
       .choice("blend", o.blend, kBlends, kBlendDoc);
   add_mirror(list, o.mirror_tta);

@@ -2,7 +2,7 @@
 # Fetches the demo's CT and its labels into FOLDER: example_ct.nii.gz and example_seg.nii.gz, from the source package
 # totalsegmentator 2.18.0 (Apache-2.0) on the Python package index. The labels are TotalSegmentator's own output.
 # Exit 0: both files are there and have the right digest. Exit 3: not reachable (the caller may use a phantom). Exit 4:
-# reachable, but another digest than expected.
+# anything else (another digest than expected, a full disk, ...).
 # usage: tools/fetch_ct.sh FOLDER
 set -euo pipefail
 repo=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
@@ -31,9 +31,15 @@ log="$work/pip.log"
   "$venv/bin/python" -m pip download --quiet --retries 1 --timeout 15 --disable-pip-version-check --no-deps --no-binary :all: \
     --no-build-isolation --dest "$work" totalsegmentator==2.18.0
 } > "$log" 2>&1 || {
-  echo "fetch: the package index could not be reached:" >&2
-  tail -n 2 "$log" >&2
-  exit 3
+  if grep -qiE 'connection|resolve|timed out|unreachable|proxy|403 forbidden' "$log" &&
+     ! grep -qi 'no space left' "$log"; then
+    echo "fetch: the package index could not be reached:" >&2
+    tail -n 2 "$log" >&2
+    exit 3
+  fi
+  echo "fetch: the package could not be fetched:" >&2
+  tail -n 5 "$log" >&2
+  exit 4
 }
 package=$(ls "$work"/*.tar.gz)
 has_digest "$package" $package_digest || { echo "fetch: $(basename "$package") has another digest than expected" >&2; exit 4; }

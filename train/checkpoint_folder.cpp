@@ -56,7 +56,8 @@ CheckpointInfo inspect(const fs::path& path) {
     info.step = read_header(path).step;
     const std::int64_t named = step_of_name(path.filename().string()).value_or(info.step);
     if (named != info.step)
-      info.problem = fmt::format("got step {} in its header, expected {} as its name says", info.step, named);
+      info.problem = fmt::format("[checkpoint] {}: got step {} in its header, expected {} as its name says",
+                                 path.string(), info.step, named);
   } catch (const Error& e) {
     info.problem = e.text();
   }
@@ -244,6 +245,11 @@ fs::path resolve_checkpoint(const fs::path& path) {
   if (newest.found) return newest.found->path;
   std::string reasons;
   for (const CheckpointInfo& info : newest.rejected) reasons += "\n  " + info.problem;
+  if (newest.rejected.empty())
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format("[checkpoint] {}: got a folder without step-*.h5, expected a checkpoint", path.string()),
+        "Train first, or name another run.");
   fail(ErrorKind::kCheckpoint,
        "[checkpoint] {}: got {} step-*.h5, none of them intact, expected a checkpoint{}", path.string(),
        newest.rejected.size(), reasons);

@@ -24,8 +24,10 @@ Fields fields(PrecisionOptions& o) {
       .texts("low_layers", o.low_layers,
              "Name patterns of layers that compute in the compute dtype, as every conv and linear layer does "
              "that fp32_layers does not name; no such layer: an error")
-      .flag("check_finite", o.check_finite,
-            "Skip steps with a non-finite loss or gradient, in fp32 and bf16 too")
+      .flag(
+          "check_finite", o.check_finite,
+          "Skip steps with a non-finite loss or gradient, in fp32 and bf16 too (false counts there only, and "
+          "without a loss scale)")
       .choice("on_weight_overflow", o.on_weight_overflow, {"abort", "fp32_layer"},
               "When a weight does not fit the 16-bit format: end, or go on with its layer in FP32")
       .choice(

@@ -24,14 +24,15 @@
 namespace tandem {
 namespace {
 
-TrainerOptions trainer_options(const JobOptions& job) {
+TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals) {
   return {.optimizer = job.optimizer,
           .schedule = job.schedule,
           .loss_scale = job.precision.loss_scale,
           .total_steps = job.train.total_steps(),
           .accumulate = job.train.accumulate,
           .clip_norm = job.train.clip_norm.value_or(0),
-          .check_finite = job.precision.check_finite};
+          .check_finite = job.precision.check_finite,
+          .stop_requested = [&signals] { return signals.requested(); }};
 }
 
 class JobRun {
@@ -43,7 +44,7 @@ class JobRun {
         dataset_(std::make_shared<PatchDataset>(job.data, job.patch, job.augment)),
         session_(make_session(job, dataset_->channels())),
         trainer_(session_.context, session_.precision, *session_.model, make_criterion(job.loss),
-                 trainer_options(job)),
+                 trainer_options(job, signals_)),
         progress_({.enabled = request.progress && !request.dry_run}) {}
 
   // `folder` is told as soon as it is known.
@@ -104,6 +105,11 @@ void JobRun::run(std::filesystem::path& folder) {
   log_info("run folder {}", folder_->path().string());
   if (step() > 0) log_info("resumed from step {} of {}", step(), total());
   metrics_ = std::make_unique<MetricsLog>(folder_->metrics_path());
+  if (step() >= total() && is_validated()) {
+    log_info("the run is complete at step {} of {}: raise train.iterations or train.epochs to go on", step(),
+             total());
+    return;
+  }
   make_loader();
   train();
   progress_.clear();
@@ -211,6 +217,7 @@ void JobRun::attempt() {
   try {
     trainer_.step(*loader_);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kStopped) stop();  // the step is taken anew on resume
     const StepState& state = trainer_.state();
     const StepReport& report = trainer_.last_report();
     const bool outgrown = error.kind() == ErrorKind::kNumeric && state.weight_overflow;
@@ -226,8 +233,9 @@ void JobRun::attempt() {
     if (outgrown) throw;
     keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
     save();
-    throw Error(error.kind(), error.text(),
-                error.hint() + fmt::format(" The state before it is saved in {}.", folder_->path().string()));
+    throw Error(
+        error.kind(), error.text(),
+        error.hint() + fmt::format("\nThe state before it is saved in {}.", folder_->path().string()));
   }
 }
 

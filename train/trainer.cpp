@@ -42,6 +42,8 @@ StepReport Trainer::step(Loader& loader) {
   params_.zero_gradients();
   std::vector<Batch> batches;
   for (std::int64_t i = 0; i < options_.accumulate; ++i) {
+    if (i > 0 && options_.stop_requested && options_.stop_requested())
+      fail(ErrorKind::kStopped, "[train] stopped inside step {}", report_.step);
     const auto asked = Clock::now();
     batches.push_back(loader.next());
     report_.data_wait_ms += milliseconds(Clock::now() - asked);
@@ -79,7 +81,9 @@ void Trainer::apply() {
 // Sets the step's event from loss and gradients; explains one that is not good.
 void Trainer::check(const std::vector<Batch>& batches) {
   optimizer_.check_gradients(state_, options_.clip_norm);
-  if (!options_.check_finite) state_.event = StepEvent::kGood;
+  // Where gradients are scaled or stored in FP16, an infinity is part of the method: it is always checked.
+  const bool must_check = context_.compute == DType::kF16 || scaler_.mode() != LossScaleMode::kOff;
+  if (!options_.check_finite && !must_check) state_.event = StepEvent::kGood;
   report_.event = state_.event;
   report_.grad_norm =
       state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();

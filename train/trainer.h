@@ -31,7 +31,9 @@ struct TrainerOptions {
   std::int64_t total_steps = 1;  // of the schedule
   std::int64_t accumulate = 1;   // micro-batches per step
   double clip_norm = 0;          // largest norm of the unscaled gradient; 0: off
-  bool check_finite = true;      // false: apply every step (never in fp16)
+  bool check_finite = true;      // false: apply every step, unless in FP16 or with a loss scale
+  // Asked between the micro-batches of a step: true ends the step unfinished, with Error{kStopped}.
+  std::function<bool()> stop_requested;
   // On every tape of a step, a replay for diagnosis included; for users' diagnosis and for tests.
   OpObserver observe_ops;
   GradientObserver observe_gradients;

@@ -101,6 +101,9 @@ void apply_override(ConfigNode& root, std::string_view override_text, int rank) 
          "for example optimizer.lr=1e-3");
   const std::string_view key = override_text.substr(0, equals);
   const std::string_view value_text = override_text.substr(equals + 1);
+  if (key == "inherit")
+    stop("an override: got 'inherit', expected a key of the job", place,
+         "files are inherited by the list 'inherit' of a job file only");
   if (value_text.find_first_not_of(" \t") == std::string_view::npos)
     stop(fmt::format("'{}': got no value after '=', expected one", printable(key, 80)), place,
          fmt::format("{}=null unsets it", printable(key, 80)));

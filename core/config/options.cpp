@@ -50,6 +50,7 @@ class Reader {
       else if (!is_selector(fields, entry.key) && (!selectors_read || applies(node, entry, fields)))
         read_field(entry, *field);
     }
+    absent_maps(node, fields);
     for (const std::string& key : fields.required_keys())
       if (node.find(key) == nullptr)
         errors_.add(fmt::format("the key '{}' is missing", join_key(errors_.path(), key)), node.position());
@@ -98,6 +99,18 @@ class Reader {
         map(node, field.open());
     } else {
       read_items(node, field);
+    }
+  }
+
+  // A map that is not written has its defaults, which must obey its rules and required keys too.
+  void absent_maps(const ConfigNode& node, const Fields& fields) {
+    for (const Field& field : fields.all()) {
+      if (field.kind != Field::Kind::kGroup || field.nullable || node.find(field.name) != nullptr) continue;
+      if (failing_condition(fields, field.name) != nullptr) continue;
+      ConfigNode empty = ConfigNode::map();
+      empty.set_position(node.position());
+      const ErrorList::Scope scope(errors_, field.name, &empty);
+      map(empty, field.open());
     }
   }
 

@@ -220,10 +220,4 @@ std::string ParamStore::first_nonfinite() const {
   return "";
 }
 
-std::string ParamStore::first_nonfinite_gradient() const {
-  for (const ParamSegment& segment : segments_)
-    if (has_nonfinite(view(segment, region(segment.region).gradient))) return segment.name;
-  return "";
-}
-
 }  // namespace tandem

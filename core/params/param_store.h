@@ -83,8 +83,6 @@ class ParamStore {
   void mark_changed();
   // Name of the first parameter with a non-finite master or copy; empty when all is finite. Reads everything.
   std::string first_nonfinite() const;
-  // Name of the first parameter with a non-finite gradient; empty when all are finite. Reads everything.
-  std::string first_nonfinite_gradient() const;
 
  private:
   void lay_out(std::span<const NamedParameter> parameters, const Precision& precision, std::int64_t multiple);

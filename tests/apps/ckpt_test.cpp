@@ -35,7 +35,7 @@ std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 class CkptCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(TANDEM_PROGRAM)) GTEST_SKIP() << TANDEM_PROGRAM << " is not built";
+    ASSERT_TRUE(fs::exists(TANDEM_PROGRAM)) << TANDEM_PROGRAM << " is not built";
     for (const char* name : {"a", "b"}) {
       fs::create_directory(folder_ / name);
       for (const std::int64_t step : {10, 20}) save_checkpoint(folder_ / name, sample_content(step));

@@ -14,12 +14,15 @@ class KillTest(harness.CommandLineTest):
         draw = random.Random(seed)
         job = self.job(iterations=240, every=5)
         job.write_text(job.read_text(encoding="utf-8").replace("verify: false", "verify: true").replace(
-            "train: {", "train: {iterations_per_epoch: 40, "), encoding="utf-8")
+            "train: {", "train: {iterations_per_epoch: 40, ").replace(
+            "{compute: fp16}", "{compute: fp16, loss_scale: {init: 16777216, growth_interval: 4}}"), encoding="utf-8")
         whole, killed = self.folder / "whole", self.folder / "killed"
         started = time.monotonic()
         self.tandem("train", job, "--run-dir", whole, "--no-progress")
         duration = time.monotonic() - started
-        kills = 0
+        self.assertGreater(len({line["scale"] for line in self.metrics(whole) if line["kind"] == "step"}), 2,
+                           "the scale moves, so that a resumed scaler is put to the test")
+        kills, advances, newest = 0, 0, 0
         while kills < 20:
             workers = draw.choice([0, 1, 2])
             process = self.start("train", job, "--run-dir", killed, "--resume", "auto", "--no-progress",
@@ -29,10 +32,15 @@ class KillTest(harness.CommandLineTest):
                 self.assertEqual(process.returncode, 0, process.communicate()[1])
                 self.assertIn("identical", self.tandem("ckpt", "diff", whole, killed).stdout)
                 shutil.rmtree(killed)
+                newest = 0
                 continue
             process.send_signal(signal.SIGKILL)
             process.communicate()
             kills += 1
+            steps = [int(p.stem.split("-")[1]) for p in killed.glob("step-*.h5")]
+            advances += max(steps, default=0) > newest
+            newest = max(steps, default=0)
+        self.assertGreaterEqual(advances, 3, "kills that came after a new checkpoint")
         self.tandem("train", job, "--run-dir", killed, "--resume", "auto", "--no-progress")
         done = self.tandem("ckpt", "diff", whole, killed)
         self.assertIn("identical", done.stdout)

@@ -79,6 +79,10 @@ TEST_F(Load, OverridesWithErrors) {
   EXPECT_EQ(
       error_of(file, {"seed="}),
       "'seed': got no value after '=', expected one\n  --> command line: seed=     seed=null unsets it\n");
+  EXPECT_EQ(error_of(file, {"inherit=b.yaml"}),
+            "an override: got 'inherit', expected a key of the job\n  --> command line: inherit=b.yaml     "
+            "files are "
+            "inherited by the list 'inherit' of a job file only\n");
   EXPECT_EQ(error_of(file, {"a..b=1"}),
             "an override: got the key 'a..b', expected names joined by '.'\n  --> command line: a..b=1\n");
   EXPECT_EQ(

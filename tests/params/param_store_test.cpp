@@ -289,9 +289,6 @@ TEST(ParamStore, FirstNonfiniteNamesTheFirstBadParameter) {
   net.scale.master().data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
   net.fc.master().data<float>()[0] = std::numeric_limits<float>::infinity();
   EXPECT_EQ(store.first_nonfinite(), "enc0.norm1.weight");
-  EXPECT_EQ(store.first_nonfinite_gradient(), "");
-  net.fc.gradient().data<float>()[3] = -std::numeric_limits<float>::infinity();
-  EXPECT_EQ(store.first_nonfinite_gradient(), "head.weight");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 usage: check_style.py [ROOT]      exit status: 0 when nothing is found; else one line per finding: path:line: rule: what
 
-Rules (CONVENTIONS of docs/extend.md): length of files and functions, number of parameters, the first comment of a header,
+Rules: length of files and functions, number of parameters, the first comment of a header,
 the direction of includes, where device code, the environment and standard output may be used, no TODO.
 """
 import pathlib

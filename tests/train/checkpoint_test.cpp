@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "optim/loss_scaler.h"
 #include "tests/train/checkpoint_content.h"
 #include "train/checkpoint_format.h"
 
@@ -103,6 +104,36 @@ TEST(Checkpoint, EveryFieldOfTheStateComesBack) {
   EXPECT_EQ(loaded.environment_json, saved.environment_json);
   EXPECT_EQ(loaded.engine_choices, saved.engine_choices);
   EXPECT_TRUE(loaded.defaulted.empty());
+}
+
+// V17: saved after step 6 of V1 (scale 64k, 2 good steps), through a file, then the tail O O G G G G; with
+// hysteresis 1 and 2.
+TEST(Checkpoint, TheLossScalerGoesOnAsIfNeverSaved) {
+  for (const std::int64_t hysteresis : {1, 2}) {
+    const LossScaler scaler({.growth_interval = 3, .hysteresis = hysteresis}, DType::kF16);
+    const auto run = [&scaler](StepState& state, std::string_view events) {
+      std::vector<double> trace;
+      for (const char event : events) {
+        prepare_step(state, 0.01);
+        state.event = event == 'G' ? StepEvent::kGood : StepEvent::kOverflow;
+        scaler.update(state);
+        trace.insert(trace.end(), {state.scale, double(state.good_steps), double(state.hysteresis_left)});
+      }
+      return trace;
+    };
+    CheckpointContent content = bare(6);
+    content.state = scaler.initial_state();
+    run(content.state, "GGGOGG");
+    EXPECT_EQ(content.state.good_steps, 2);
+    const TempFolder folder;
+    CheckpointContent loaded = load_checkpoint(save_checkpoint(folder.path(), content));
+    EXPECT_TRUE(scaler.resume(loaded.state, &scaler.knobs()).empty());
+    EXPECT_EQ(run(loaded.state, "OOGGGG"), run(content.state, "OOGGGG")) << hysteresis;
+    EXPECT_EQ(loaded.state.applied, content.state.applied);
+    if (hysteresis == 1) {
+      EXPECT_EQ(loaded.state.scale, 32768) << "V1 after step 12";
+    }
+  }
 }
 
 TEST(Checkpoint, LongAndEmptyTextsComeBack) {
@@ -280,7 +311,7 @@ TEST(CheckpointFolder, NothingToResolveSaysWhy) {
   EXPECT_THAT(error_of(ErrorKind::kCheckpoint, [&] { resolve_checkpoint(folder / "none.h5"); }),
               HasSubstr("none.h5"));
   EXPECT_THAT(error_of(ErrorKind::kCheckpoint, [&] { resolve_checkpoint(folder.path()); }),
-              HasSubstr("got 0 step-*.h5"));
+              HasSubstr("got a folder without step-*.h5, expected a checkpoint. Train first"));
   testing::write_bytes(folder / "step-000000007.h5", "junk");
   EXPECT_THAT(error_of(ErrorKind::kCheckpoint, [&] { resolve_checkpoint(folder.path()); }),
               HasSubstr("step-000000007.h5: torn: got 4 bytes"));

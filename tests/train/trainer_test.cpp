@@ -122,6 +122,26 @@ TEST(Trainer, NonfiniteLossKeepsScaleAndWeights) {
   }
 }
 
+// check_finite: false holds in FP32 and BF16 without a loss scale only.
+TEST(Trainer, Fp16AndScaledStepsAreAlwaysChecked) {
+  for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    double ce_weight = std::numeric_limits<double>::infinity();
+    TrainerOptions options = adam();
+    options.check_finite = false;
+    Fixture f = make(compute, weighted(ce_weight), options);
+    const StepEvent expected = compute == DType::kF16 ? StepEvent::kForward : StepEvent::kGood;
+    if (compute == DType::kF16) {
+      EXPECT_EQ(f.trainer->step(*f.loader).event, expected);
+      EXPECT_EQ(f.trainer->params().first_nonfinite(), "");
+    } else {
+      EXPECT_EQ(f.trainer->step(*f.loader).event, expected) << name(compute);
+    }
+    options.loss_scale.mode = LossScaleMode::kStatic;
+    Fixture scaled = make(compute, weighted(ce_weight), options);
+    EXPECT_EQ(scaled.trainer->step(*scaled.loader).event, StepEvent::kForward) << name(compute);
+  }
+}
+
 TEST(Trainer, GivesUpAfterFiveNonfiniteLosses) {
   const double ce_weight = std::numeric_limits<double>::quiet_NaN();
   Fixture f = make(DType::kF16, weighted(ce_weight), adam());
@@ -171,6 +191,26 @@ TEST(Trainer, LoadRefusesAnotherModelAndChangesNothing) {
   EXPECT_FALSE(diff_checkpoints(before, content_of(*f.trainer)).has_value());
 }
 
+TEST(Trainer, AStopInsideAStepLeavesItUndone) {
+  const double ce_weight = 1;
+  TrainerOptions options = adam(4);
+  int asked = 0;
+  options.stop_requested = [&asked] { return ++asked == 2; };
+  Fixture f = make(DType::kF16, weighted(ce_weight), options);
+  const CheckpointContent before = content_of(*f.trainer);
+  try {
+    f.trainer->step(*f.loader);
+    FAIL() << "expected Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kStopped);
+  }
+  EXPECT_EQ(asked, 2) << "after two of four micro-batches";
+  EXPECT_EQ(f.trainer->state().attempted, 0);
+  CheckpointContent after = content_of(*f.trainer);
+  after.state = before.state;
+  EXPECT_FALSE(diff_checkpoints(before, after).has_value());
+}
+
 TEST(Trainer, PrecisionsLearnTheSameTask) {
   double last[3];
   const DType computes[] = {DType::kF32, DType::kBF16, DType::kF16};
@@ -202,6 +242,25 @@ TEST(Trainer, AccumulationSeedsEachMicroBatchWithItsShare) {
   EXPECT_NEAR(report.loss, (a.loss + b.loss) / 2, 1e-6);
   EXPECT_LE(report.grad_norm, (a.grad_norm + b.grad_norm) / 2 * (1 + 1e-5));
   EXPECT_GT(report.grad_norm, 0);
+
+  // Equal micro-batches: the gradient of each, whatever their number; one left out or overwritten would show.
+  class SameVoxels final : public Dataset {
+   public:
+    std::int64_t size() const override { return 1; }
+    Sample get(std::int64_t index, const Draw&) const override {
+      return BrightVoxels().get(index, {.seed = 3, .epoch = 0, .sample = 1});
+    }
+  };
+  double norms[3];
+  for (int accumulate = 1; accumulate <= 3; ++accumulate) {
+    TrainerOptions same = adam(accumulate);
+    same.clip_norm = 0;
+    Fixture f = make(DType::kF32, weighted(ce_weight), same);
+    Loader loader(std::make_shared<SameVoxels>(), {.batch_size = 2, .seed = 9});
+    norms[accumulate - 1] = f.trainer->step(loader).grad_norm;
+  }
+  EXPECT_NEAR(norms[1], norms[0], 1e-6 * norms[0]);
+  EXPECT_NEAR(norms[2], norms[0], 1e-6 * norms[0]);
 }
 
 }  // namespace
