@@ -108,6 +108,21 @@ class RunTest(harness.CommandLineTest):
         self.tandem("train", self.job(iterations=3, every=3), "validate.every=0", "--run-dir", self.folder / "never",
                     "--no-progress")
 
+    def test_rules_of_sections_that_are_not_written_hold_too(self):
+        path = self.folder / "no train.yaml"
+        path.write_text("data: {train: [left.h5], labels: {background: 0, a: 1}}\n", encoding="utf-8")
+        done = self.tandem("config", "check", path, status=2)
+        self.assertIn("'train.iterations': got neither iterations nor epochs", done.stderr)
+        path.write_text("", encoding="utf-8")
+        self.assertIn("the key 'data.labels' is missing", self.tandem("config", "check", path, status=2).stderr)
+
+    def test_a_finished_run_says_so(self):
+        run = self.folder / "finished"
+        job = self.job(iterations=2)
+        self.tandem("train", job, "--run-dir", run, "--no-progress")
+        again = self.tandem("train", job, "--run-dir", run, "--no-progress", "--resume", "auto")
+        self.assertIn("the run is complete at step 2 of 2: raise train.iterations", again.stderr)
+
     def test_summary_counts_the_parameters(self):
         done = self.tandem("summary", self.job(), "model.features=[16, 32, 64]", "patch.size=[16, 16, 16]")
         self.assertIn("parameters   340172", done.stdout)
