@@ -160,7 +160,7 @@ TEST_F(Cli, ConfigCheckPrintsEveryErrorWithItsPlace) {
       << result.err;
   EXPECT_NE(result.err.find("\n  --> bad.yaml:3:7\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("\n  --> command line: train.batch_size=0\n"), std::string::npos) << result.err;
-  EXPECT_TRUE(result.err.ends_with("\n3 errors, nothing was run\n")) << result.err;
+  EXPECT_TRUE(result.err.ends_with("\n4 errors, nothing was run\n")) << result.err;
 }
 
 TEST_F(Cli, ConfigShowOfItsOwnOutputIsTheSame) {
