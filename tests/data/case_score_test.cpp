@@ -135,6 +135,12 @@ TEST(CaseScore, VoxelsWithoutALabelAreLeftOut) {
   EXPECT_EQ(score.counts, (OverlapCounts{216, 0, 0}));
 }
 
+TEST(CaseScore, VoxelsWithoutALabelHaveNoSurface) {
+  // The second voxel is predicted and unlabelled, between labelled ones: with it hd would be 1.
+  const Labels prediction{1, 1, 0, 0, 0, 0, 1}, reference{1, -1, 0, 0, 0, 0, 1};
+  EXPECT_EQ(scores_of(prediction, reference, {1, 1, 7})[1].hd, 0);
+}
+
 ClassScore counted(const OverlapCounts& counts) { return score_class(counts, EmptyPolicy::kWorst); }
 
 TEST(SegmentationScores, MeansSkipWhatIsAbsentAndSayHowMany) {

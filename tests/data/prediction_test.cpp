@@ -58,6 +58,7 @@ TEST_F(PredictCase, AnEnsembleAveragesProbabilitiesNotLogits) {
                                        constant_model({3, 0})};
   const CasePrediction result = predict(models, {.classes = 2, .probabilities = true});
   EXPECT_THAT(result.labels, ::testing::Each(0));
+  EXPECT_THAT(predict(models, {.classes = 2}).labels, ::testing::Each(0));
   const double one = (1 / (1 + std::exp(-10.0)) + 2 / (1 + std::exp(3.0))) / 3;
   ASSERT_EQ(result.probabilities->channels, 2);
   for (std::size_t v = 0; v < 60; ++v) {
