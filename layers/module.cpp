@@ -38,17 +38,34 @@ Outputs Module::operator()(const Var& x) {
 
 std::vector<NamedParameter> Module::parameters() {
   std::vector<NamedParameter> all;
-  collect("", all);
+  visit("", [&](const std::string& name, const Entry& entry) {
+    if (entry.parameter) all.push_back({name, entry.parameter});
+  });
   return all;
 }
 
-void Module::collect(const std::string& prefix, std::vector<NamedParameter>& all) {
+std::vector<NamedBuffer> Module::buffers() {
+  std::vector<NamedBuffer> all;
+  visit("", [&](const std::string& name, const Entry& entry) {
+    if (entry.buffer) all.push_back({name, entry.buffer});
+  });
+  return all;
+}
+
+void Module::visit(const std::string& prefix,
+                   const std::function<void(const std::string& name, const Entry& entry)>& visitor) const {
   for (const Entry& entry : entries_) {
     if (entry.child)
-      entry.child->collect(prefix + entry.name + ".", all);
+      entry.child->visit(prefix + entry.name + ".", visitor);
     else
-      all.push_back({prefix + entry.name, entry.parameter});
+      visitor(prefix + entry.name, entry);
   }
+}
+
+void Module::commit(const StepState& state) {
+  settle(state.event == StepEvent::kGood);
+  for (const Entry& entry : entries_)
+    if (entry.child) entry.child->commit(state);
 }
 
 void Module::add(Entry entry) {
@@ -61,9 +78,11 @@ void Module::add(Entry entry) {
 
 void Module::add(std::string name, Module& child) {
   child.name_ = name;
-  add(Entry{std::move(name), &child, nullptr});
+  add(Entry{std::move(name), &child});
 }
 
 void Module::add(std::string name, Parameter& parameter) { add(Entry{std::move(name), nullptr, &parameter}); }
+
+void Module::add(std::string name, Buffer& buffer) { add(Entry{.name = std::move(name), .buffer = &buffer}); }
 
 }  // namespace tandem

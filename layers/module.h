@@ -1,5 +1,5 @@
-// Module: named parameters and children, and a forward function. Knows nothing of the trainer. Layers and
-// models derive from it; so do users' own models.
+// Module: named parameters, buffers and children, and a forward function. Knows nothing of the trainer.
+// Layers and models derive from it; so do users' own models.
 #pragma once
 
 #include <string>
@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/autograd/tape.h"
+#include "core/kernels/step_state.h"
 #include "core/params/param_store.h"
+#include "layers/buffer.h"
 
 namespace tandem {
 
@@ -38,24 +40,35 @@ class Module {
   // All parameters of this module and its children in registration order, with dotted names: what ParamStore
   // takes.
   std::vector<NamedParameter> parameters();
+  // All buffers, named and ordered as parameters().
+  std::vector<NamedBuffer> buffers();
+  // Settles what forward passes left pending in this module and its children: kept if state.event is kGood,
+  // dropped else. The trainer calls it once per step.
+  void commit(const StepState& state);
 
  protected:
   virtual Outputs forward(const Var& x) = 0;
+  // This module's own part of commit().
+  virtual void settle(bool) {}
 
   // Registers a member. `name` is not empty, has no dot and is unique in this module (Error{kInternal} else);
-  // the child or parameter must live as long as the module.
+  // the member must live as long as the module.
   void add(std::string name, Module& child);
   void add(std::string name, Parameter& parameter);
+  void add(std::string name, Buffer& buffer);
 
  private:
   struct Entry {
     std::string name;
-    Module* child = nullptr;  // one of the two
+    Module* child = nullptr;  // one of the three
     Parameter* parameter = nullptr;
+    Buffer* buffer = nullptr;
   };
 
   void add(Entry entry);
-  void collect(const std::string& prefix, std::vector<NamedParameter>& all);
+  // Calls visit(dotted name, entry) for every parameter and buffer below.
+  void visit(const std::string& prefix,
+             const std::function<void(const std::string& name, const Entry& entry)>& visitor) const;
 
   std::string name_;
   std::vector<Entry> entries_;

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/parallel.h"
 #include "data/volume.h"
+#include "train/trainer.h"
 
 namespace tandem {
 namespace {
@@ -71,6 +72,8 @@ EvaluationModel load_model(const SavedRun& run, const CaseInfo& input) {
   for (const ParamSegment& segment : result.params->segments())
     targets.push_back(
         {"model/" + segment.name, ParamStore::view(segment, result.params->region(segment.region).master)});
+  for (const NamedTensor& buffer : buffer_tensors(*result.session.model, result.session.context.device))
+    targets.push_back(buffer);
   restore_tensors(run.content, targets);
   result.params->refresh_copies();
   return result;

@@ -22,6 +22,13 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
+std::vector<NamedTensor> buffer_tensors(Module& model, const Device& device) {
+  std::vector<NamedTensor> tensors;
+  for (const NamedBuffer& named : model.buffers())
+    tensors.push_back({"buffer/" + named.name, named.buffer->on(device)});
+  return tensors;
+}
+
 Trainer::Trainer(const Context& context, const Precision& precision, Module& model, Criterion criterion,
                  const TrainerOptions& options)
     : context_(context),
@@ -75,6 +82,7 @@ void Trainer::apply() {
     if (state_.weight_overflow) scaler_.update(state_);
     throw;
   }
+  model_.commit(state_);
   scaler_.update(state_, [this] { return diagnosis(); });
 }
 
@@ -90,6 +98,7 @@ void Trainer::check(const std::vector<Batch>& batches) {
   if (state_.event != StepEvent::kGood) explain(batches);
   if (!scaler_.sanitizes(state_)) return;
   params_.zero_gradients();
+  model_.commit(state_);  // drops the statistics of the passes so far
   for (const Batch& batch : batches) forward_backward(batch);
   for (const ParamRegion region : {ParamRegion::kCast, ParamRegion::kKept})
     make_finite(params_.region(region).gradient, kHalfMax);
@@ -126,6 +135,7 @@ ScalerDiagnosis Trainer::diagnosis() const {
 double Trainer::forward_backward(const Batch& batch, const ReplayRequest& request) {
   Context context = context_;
   if (request.wide) context.compute = DType::kF32;
+  context.draw = static_cast<std::uint64_t>(batch.number);  // a replay draws the same
   Tape tape(context, !request.wide);
   observe(tape, request);
   const Var image = cast(tape.constant(batch.image.to_device(context.device)), context.compute);
@@ -158,6 +168,7 @@ void Trainer::save(CheckpointContent& content) const {
     const FlatRegion& region = params_.region(segment.region);
     content.tensors.push_back({"model/" + segment.name, ParamStore::view(segment, region.master)});
   }
+  for (const NamedTensor& buffer : buffer_tensors(model_, context_.device)) content.tensors.push_back(buffer);
   for (const Optimizer::Moment& moment : optimizer_.moments())
     for (const ParamSegment& segment : params_.segments())
       if (segment.region == moment.region)

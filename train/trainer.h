@@ -53,6 +53,9 @@ struct StepReport {
   std::optional<NonfiniteCause> cause;
 };
 
+// The model's buffers under their names in a checkpoint ("buffer/enc0.norm1.running_mean").
+std::vector<NamedTensor> buffer_tensors(Module& model, const Device& device);
+
 class Trainer {
  public:
   // Binds the model's parameters to a new ParamStore in context.compute and `precision`; the model must

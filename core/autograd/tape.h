@@ -44,6 +44,8 @@ class Tape {
   const Context& context() const { return context_; }
   Backend& backend() const { return *backend_; }
   bool recording() const { return recording_; }
+  // 0, 1, 2, ...: tells the ops of this tape apart that draw random numbers.
+  std::uint64_t next_random_op() { return random_ops_++; }
 
   // A value without gradient. All values live on the context's device: Error{kDevice} else.
   Var constant(Tensor value);
@@ -86,6 +88,7 @@ class Tape {
   Context context_;
   Backend* backend_;
   bool recording_;
+  std::uint64_t random_ops_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::string> module_path_;
   OpObserver observer_;

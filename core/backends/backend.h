@@ -49,13 +49,19 @@ class Backend {
   // Copies x into y between channels-last storage and logical (N, C, D, H, W) order; to_logical: y's storage
   // is x's logical order, else the inverse. Same number of elements and dtype, packed. Overwrites.
   virtual void reorder(const Tensor& x, const Tensor& y, bool to_logical) = 0;
+  // Copies the elements of a box between two tensors of one dtype. Overwrites the box alone.
+  virtual void move(const MoveArgs& args, const Tensor& x, const Tensor& y) = 0;
+  // y = R x with R the product of the axes' tables; adjoint: y = R^T x. One dtype, FP32 sums. Overwrites.
+  virtual void resize(const ResizeArgs& args, const Tensor& x, const Tensor& y) = 0;
+  // y = x times the mask that args draw; packed, one dtype. Overwrites.
+  virtual void dropout(const DropoutArgs& args, const Tensor& x, const Tensor& y) = 0;
   // Between blocks [N*in, taps*C] (rank 2) and the volume [N, C, in*stride]: block (v, tap) is voxel v*stride
   // + tap. forward: volume = blocks + bias (bias F32 [C] or undefined); inverse: blocks = volume. Overwrites.
   virtual void depth_to_space(const ConvGeometry& g, const Tensor& blocks, const Tensor& bias,
                               const Tensor& volume, bool inverse) = 0;
 
-  // y = activation((x - mean) * inv_std * scale + shift). mean, inv_std F32 [N, C] are written (saved for
-  // backward); biased variance, two-pass or shifted in FP32; scale, shift F32 [C]. Overwrites.
+  // y = activation((x - mean) * inv_std * scale + shift), over the groups that NormTensors describes. mean,
+  // inv_std are written (saved for backward); biased variance, two-pass or shifted in FP32. Overwrites.
   virtual void norm_forward(const NormArgs& args, const Tensor& x, const NormTensors& t, const Tensor& y) = 0;
   // Overwrites dx; accumulates dscale, dshift (F32 [C]). The activation's argument is recomputed from x.
   virtual void norm_backward(const NormArgs& args, const Tensor& dy, const Tensor& x, const NormTensors& t,

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "core/kernels/optimizer.h"
 #include "core/kernels/step_state.h"
@@ -33,28 +35,53 @@ struct MapArgs {
   bool accumulate = false;
 };
 
-enum class Activation : std::uint8_t { kNone, kRelu, kLeakyRelu };
-
-// Which elements share statistics. Instance: the voxels of one (n, c).
-enum class NormScope : std::uint8_t { kInstance };
-
 struct NormArgs {
-  NormScope scope = NormScope::kInstance;
   double eps = 1e-5;
   Activation activation = Activation::kNone;
-  double slope = 0.01;  // of kLeakyRelu
+  double slope = 0.01;  // of kLeakyRelu; alpha of kElu
+  bool fixed = false;   // mean and variance are given (batch norm in evaluation), inv_std alone is written
 };
 
-// scale, shift: [C] F32. mean, inv_std: [N, C] F32. dscale, dshift: [C] F32, only for backward. (F64 in the
-// reference.)
+// The shape [S, G] of mean and inv_std says what is normalised together: the rows are cut into S equal runs,
+// the channels into G groups. Instance norm [N, C], batch norm [1, C], group norm [N, G], layer norm [rows,
+// 1]. scale, shift: [C]. dscale, dshift: [C], only for backward. variance: biased, [S, G]; written where it
+// is defined. All F32 (F64 in the reference).
 struct NormTensors {
-  Tensor scale, shift, mean, inv_std, dscale, dshift;
+  Tensor scale, shift, mean, inv_std, dscale, dshift, variance;
 };
 
 struct PoolArgs {
   bool max = true;
   bool count_padding = true;  // average only
   ConvGeometry geometry;      // in_channels == out_channels
+};
+
+// A box of elements in two tensors, by logical axis; offsets and strides in elements.
+struct MoveArgs {
+  int rank = 0;
+  std::array<std::int64_t, Shape::kMaxRank> size{}, from_stride{}, to_stride{};
+  std::int64_t from_offset = 0, to_offset = 0;
+};
+
+// Output position o of an axis is (1 - weight[o]) of input low[o] and weight[o] of input high[o]; the outputs
+// that read input i lie in begin[i] .. end[i] - 1.
+struct ResizeAxis {
+  std::vector<std::int32_t> low, high;
+  std::vector<float> weight;
+  std::vector<std::int32_t> begin, end;
+};
+struct ResizeArgs {
+  std::shared_ptr<const std::array<ResizeAxis, 3>> axes;
+  bool adjoint = false;
+};
+
+// Element i of the storage takes word i % 4 of the Philox block of counter {i / 4, counter[1], counter[2],
+// counter[3]}; it is kept where the word is at least the threshold.
+struct DropoutArgs {
+  std::array<std::uint32_t, 2> key{};
+  std::array<std::uint32_t, 4> counter{};
+  std::uint32_t threshold = 0;
+  double scale = 1;  // of what is kept
 };
 
 struct SoftmaxArgs {

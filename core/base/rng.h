@@ -30,6 +30,11 @@ class RandomStream {
  public:
   RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t epoch, std::uint64_t sample);
 
+  // Of a stream that has drawn nothing: draw i is word i % 4 of the block of `counter` with counter[0] = i
+  // / 4.
+  const std::array<std::uint32_t, 2>& key() const { return key_; }
+  const std::array<std::uint32_t, 4>& counter() const { return counter_; }
+
   std::uint32_t bits();
   double uniform();                         // [0, 1), 53 bits
   double uniform(double low, double high);  // [low, high)

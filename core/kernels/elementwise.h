@@ -2,7 +2,7 @@
 // computed in R (float; double in the reference). Activations: activation.h; loops: the backends'.
 #pragma once
 
-#include "core/kernels/host_device.h"
+#include "core/base/host_device.h"
 
 namespace tandem::kernels {
 
@@ -26,6 +26,24 @@ struct Scale {
   template <class R>
   static TD_HD R apply(R x, const MapParams& p) {
     return static_cast<R>(p.a) * x;
+  }
+};
+
+// The gradient of y = x, for the table of activations: dx = dy      inputs: dy, x
+struct CopyGrad {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R dy, R, const MapParams&) {
+    return dy;
+  }
+};
+
+// z = a x + b y
+struct Blend {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams& p) {
+    return static_cast<R>(p.a) * x + static_cast<R>(p.b) * y;
   }
 };
 

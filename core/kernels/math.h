@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/kernels/host_device.h"
+#include "core/base/host_device.h"
 
 namespace tandem::kernels {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/kernels/host_device.h"
+#include "core/base/host_device.h"
 
 namespace tandem {
 

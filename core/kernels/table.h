@@ -32,8 +32,13 @@
   X(GeluGrad)             \
   X(GeluTanh)             \
   X(GeluTanhGrad)         \
+  X(Blend)                \
   X(Add)                  \
   X(Mul)
+
+// Activations that other kernels fuse (norms): each a functor above and its FGrad.
+#define TD_ACTIVATIONS(X) \
+  X(Relu) X(LeakyRelu) X(Elu) X(Gelu) X(GeluTanh) X(Silu) X(Sigmoid) X(Tanh) X(Softplus)
 
 namespace tandem {
 
@@ -53,6 +58,40 @@ void visit_map_kernel(MapKernel kernel, Visit&& visit) {
     TD_MAP_KERNELS(TD_MAP_CASE)
 #undef TD_MAP_CASE
   }
+}
+
+enum class Activation : std::uint8_t {
+  kNone,
+#define TD_ACTIVATION_ENUM(F) k##F,
+  TD_ACTIVATIONS(TD_ACTIVATION_ENUM)
+#undef TD_ACTIVATION_ENUM
+};
+
+// Calls visit.template operator()<Functor, its gradient's functor>().
+template <class Visit>
+void visit_activation(Activation activation, const Visit& visit) {
+  switch (activation) {
+    case Activation::kNone:
+      return visit.template operator()<kernels::Copy, kernels::CopyGrad>();
+#define TD_ACTIVATION_CASE(F) \
+  case Activation::k##F:      \
+    return visit.template operator()<kernels::F, kernels::F##Grad>();
+      TD_ACTIVATIONS(TD_ACTIVATION_CASE)
+#undef TD_ACTIVATION_CASE
+  }
+}
+
+constexpr MapKernel kActivationKernels[][2] = {{MapKernel::kCopy, MapKernel::kCopy},
+#define TD_ACTIVATION_KERNELS(F) {MapKernel::k##F, MapKernel::k##F##Grad},
+                                               TD_ACTIVATIONS(TD_ACTIVATION_KERNELS)
+#undef TD_ACTIVATION_KERNELS
+};
+// The rows of an activation and of its gradient (inputs dy, x); kNone has the first alone.
+TD_HD MapKernel activation_kernel(Activation activation) {
+  return kActivationKernels[static_cast<int>(activation)][0];
+}
+TD_HD MapKernel activation_gradient_kernel(Activation activation) {
+  return kActivationKernels[static_cast<int>(activation)][1];
 }
 
 inline constexpr std::string_view kMapKernelNames[] = {

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/op_checks.h"
+#include "core/ops/shape_ops.h"
 
 namespace tandem {
 namespace {
@@ -59,6 +60,35 @@ Var max_pool(const Var& x, const PoolOptions& options) {
 
 Var avg_pool(const Var& x, const PoolOptions& options) {
   return pool("avg_pool", x, pool_args("avg_pool", x, options, false));
+}
+
+Var global_avg_pool(const Var& x) {
+  require_volume("global_avg_pool", {"input", x});
+  Tape& tape = x.tape();
+  const Shape vector{x.shape()[1]}, shape{x.shape()[0], x.shape()[1]};
+  const Device device = x.value().device();
+  const MapArgs scale{.kernel = MapKernel::kScale,
+                      .params = {.a = 1 / static_cast<double>(x.shape().spatial_numel())}};
+  const Tensor sums = Tensor::zeros(shape, accumulation_dtype(x.dtype()), device);
+  const Tensor y(shape, x.dtype(), device);
+  if (y.numel() > 0) {
+    for (std::int64_t n = 0; n < shape[0]; ++n)
+      tape.backend().reduce_rows(x.value().slice_batch(n, 1), {}, sums.slice_batch(n, 1).with_shape(vector));
+    tape.backend().map(scale, {{sums}}, y);
+  }
+  return tape.record(
+      "global_avg_pool", y, {x}, [&tape, x = x.gradient_only(), scale, vector](const Tensor& dy) {
+        const Tensor dx(x.shape(), x.dtype(), dy.device());
+        for (std::int64_t n = 0; dx.numel() > 0 && n < x.shape()[0]; ++n)
+          tape.backend().map(scale, {{dy.slice_batch(n, 1).with_shape(vector)}}, dx.slice_batch(n, 1));
+        x.accumulate(dx);
+      });
+}
+
+Var global_max_pool(const Var& x) {
+  require_volume("global_max_pool", {"input", x});
+  return flatten(
+      pool("global_max_pool", x, pool_args("global_max_pool", x, {.window = x.shape().spatial()}, true)));
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Max and average pooling in one to three dimensions.
+// Max and average pooling in one to three dimensions, over windows or over the whole volume.
 #pragma once
 
 #include <array>
@@ -21,5 +21,10 @@ struct PoolOptions {
 Var max_pool(const Var& x, const PoolOptions& options);
 // Accumulated in FP32.
 Var avg_pool(const Var& x, const PoolOptions& options);
+
+// Over all voxels. x [N,C,spatial] -> [N,C]. Average: accumulated in FP32 inside short blocks and in FP64
+// between them. Max: NaN wins.
+Var global_avg_pool(const Var& x);
+Var global_max_pool(const Var& x);
 
 }  // namespace tandem

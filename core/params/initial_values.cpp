@@ -22,6 +22,8 @@ double draw(const Initializer& initializer, double fan_in, RandomStream& stream)
       const double bound = gain_of(initializer.a) * std::sqrt(3.0 / fan_in);
       return stream.uniform(-bound, bound);
     }
+    case Initializer::Kind::kConstant:
+      return initializer.a;
     case Initializer::Kind::kUniform:
       return stream.uniform(-initializer.a, initializer.a);
   }

@@ -21,9 +21,10 @@ struct Initializer {
     kKaimingNormal,   // std = sqrt(2 / (1 + a^2) / fan_in)          (He et al. 2015)
     kKaimingUniform,  // bound = sqrt(6 / (1 + a^2) / fan_in)
     kUniform,         // bound = a
+    kConstant,        // a
   };
   Kind kind = Kind::kZeros;
-  double a = 0;  // negative slope of the activation that follows, or the bound
+  double a = 0;  // negative slope of the activation that follows, the bound, or the value
 };
 
 class Parameter {

@@ -14,6 +14,7 @@ struct Context {
   DType compute = DType::kF32;  // dtype of activations and of the copies of conv and linear weights
   std::uint64_t seed = 0;
   bool training = true;
+  std::uint64_t draw = 0;  // number of this forward pass: with the seed it decides what ops draw at random
 };
 
 }  // namespace tandem

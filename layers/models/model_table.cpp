@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/config/nearest.h"
 #include "layers/models/sample_cnn.h"
+#include "layers/models/unet3d_cicek.h"
 
 namespace tandem {
 namespace {
@@ -22,6 +23,11 @@ constexpr ModelRow kModels[] = {
        return std::make_unique<UNet3d>(o.unet3d, in, classes);
      },
      [](const ModelOptions& o) { return ModelTraits{.size_multiple = o.unet3d.size_multiple()}; }},
+    {"unet3d_cicek",
+     [](const ModelOptions&, std::int64_t in, std::int64_t classes) -> std::unique_ptr<Module> {
+       return std::make_unique<UNet3dCicek>(in, classes, UNet3dCicek::Border::kZeros);
+     },
+     [](const ModelOptions&) { return ModelTraits{}; }},
     {"sample_cnn",
      [](const ModelOptions&, std::int64_t in, std::int64_t classes) -> std::unique_ptr<Module> {
        return std::make_unique<SampleCnn>(in, classes);

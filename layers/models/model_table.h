@@ -16,7 +16,7 @@ namespace tandem {
 // The keys of `model`: the name, and the options of that model beside it. Input channels and classes come
 // from the data.
 struct ModelOptions {
-  std::string name = "unet3d";  // unet3d | sample_cnn
+  std::string name = "unet3d";  // unet3d | unet3d_cicek | sample_cnn
   UNet3dOptions unet3d;
 };
 Fields fields(ModelOptions& options);

@@ -18,53 +18,31 @@ Triple same_padding(const std::array<std::int64_t, 3>& kernel) {
   return {(kernel[0] - 1) / 2, (kernel[1] - 1) / 2, (kernel[2] - 1) / 2};
 }
 
+// The two convolutions of a stage; the first takes its stride.
+std::unique_ptr<DoubleConv> make_stage(std::int64_t in, std::int64_t out, const UNet3dOptions& o,
+                                       std::size_t level, const Triple& stride) {
+  const Triple kernel = o.kernel(level);
+  Conv::Options first{.in = in,
+                      .out = out,
+                      .kernel = kernel,
+                      .stride = stride,
+                      .padding = same_padding(kernel),
+                      .weight_init = kConvInit,
+                      .bias_init = kZeroInit};
+  Conv::Options second = first;
+  second.in = out;
+  second.stride = 1;
+  return std::make_unique<DoubleConv>(first, second,
+                                      BlockOptions{.norm = parse_norm(o.norm).value(),
+                                                   .activation = parse_activation(o.activation).value(),
+                                                   .dropout = o.dropout});
+}
+
 // The skip joins the decoder in the dtype in which the next convolution computes, whatever dtype either came
 // in.
 Var in_dtype(const Var& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
 
 }  // namespace
-
-class UNet3d::Stage : public Module {
- public:
-  struct Options {
-    std::int64_t in = 0, out = 0;
-    Triple kernel = 3, stride = 1;
-    ParsedActivation activation;
-  };
-
-  explicit Stage(const Options& o)
-      : conv1_(conv_options(o, o.in, o.stride)),
-        conv2_(conv_options(o, o.out, 1)),
-        norm1_(norm_options(o)),
-        norm2_(norm_options(o)) {
-    add("conv1", conv1_);
-    add("norm1", norm1_);
-    add("conv2", conv2_);
-    add("norm2", norm2_);
-  }
-
-  DType input_dtype() const { return conv1_.compute_dtype(); }
-
- protected:
-  Outputs forward(const Var& x) override { return norm2_(conv2_(norm1_(conv1_(x)))); }
-
- private:
-  static Conv::Options conv_options(const Options& o, std::int64_t in, const Triple& stride) {
-    return {.in = in,
-            .out = o.out,
-            .kernel = o.kernel,
-            .stride = stride,
-            .padding = same_padding(o.kernel),
-            .weight_init = kConvInit,
-            .bias_init = kZeroInit};
-  }
-  static InstanceNorm::Options norm_options(const Options& o) {
-    return {.channels = o.out, .eps = 1e-5, .activation = o.activation.kind, .slope = o.activation.slope};
-  }
-
-  Conv conv1_, conv2_;
-  InstanceNorm norm1_, norm2_;
-};
 
 UNet3d::UNet3d(const UNet3dOptions& options, std::int64_t in_channels, std::int64_t classes)
     : options_(options) {
@@ -72,14 +50,10 @@ UNet3d::UNet3d(const UNet3dOptions& options, std::int64_t in_channels, std::int6
   if (in_channels < 1 || classes < 1)
     fail(ErrorKind::kConfig, "[unet3d] got {} input channels and {} classes, expected 1 or more of each",
          in_channels, classes);
-  const ParsedActivation activation = parse_activation(options_.activation).value();
   const auto& features = options_.features;
   for (std::size_t s = 0; s < features.size(); ++s) {
-    encoder_.push_back(std::make_unique<Stage>(Stage::Options{.in = s == 0 ? in_channels : features[s - 1],
-                                                              .out = features[s],
-                                                              .kernel = options_.kernel(s),
-                                                              .stride = options_.stride(s),
-                                                              .activation = activation}));
+    encoder_.push_back(
+        make_stage(s == 0 ? in_channels : features[s - 1], features[s], options_, s, options_.stride(s)));
     add(fmt::format("enc{}", s), *encoder_.back());
   }
   decoder_.resize(features.size() - 1);
@@ -91,8 +65,7 @@ UNet3d::UNet3d(const UNet3dOptions& options, std::int64_t in_channels, std::int6
                                                                       .stride = options_.stride(s + 1),
                                                                       .weight_init = kConvInit,
                                                                       .bias_init = kZeroInit});
-    level.stage = std::make_unique<Stage>(Stage::Options{
-        .in = 2 * features[s], .out = features[s], .kernel = options_.kernel(s), .activation = activation});
+    level.stage = make_stage(2 * features[s], features[s], options_, s, 1);
     add(fmt::format("up{}", s), *level.up);
     add(fmt::format("dec{}", s), *level.stage);
   }

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "core/config/fields.h"
-#include "layers/conv.h"
-#include "layers/norm.h"
+#include "layers/models/conv_block.h"
 
 namespace tandem {
 
@@ -17,8 +16,9 @@ struct UNet3dOptions {
   // Per stage, z y x. Strides: absent 1 for the first stage, then 2; the first must be 1. Kernels: odd;
   // absent 3.
   std::optional<std::vector<std::array<std::int64_t, 3>>> strides, kernels;
-  std::string norm = "instance";
-  std::string activation = "leaky_relu:0.01";  // leaky_relu:SLOPE | relu
+  std::string norm = "instance";               // parse_norm's words
+  std::string activation = "leaky_relu:0.01";  // parse_activation's words
+  double dropout = 0;                          // probability, after each convolution of a stage
 
   std::array<std::int64_t, 3> stride(std::size_t stage) const;
   std::array<std::int64_t, 3> kernel(std::size_t stage) const;
@@ -30,10 +30,10 @@ Fields& describe(Fields& description, UNet3dOptions& options);
 Fields fields(UNet3dOptions& options);
 
 // x [N, in, D, H, W] -> logits [N, classes, D, H, W]. (Isensee et al. 2021; dynamic_network_architectures'
-// PlainConvUNet, two convolutions per stage.) Stage s: conv (stride of the stage) -> instance norm, eps 1e-5
-// -> activation, twice. Decoder level s: transposed conv with kernel = stride of stage s + 1, concatenated in
-// front of the encoder's output, then two such blocks. A 1x1x1 head per decoder level; only head0 is
-// computed.
+// PlainConvUNet, two convolutions per stage.) Stage s: conv (stride of the stage) -> dropout -> norm, eps
+// 1e-5 -> activation, twice. Decoder level s: transposed conv with kernel = stride of stage s + 1,
+// concatenated in front of the encoder's output, then two such blocks. A 1x1x1 head per decoder level; only
+// head0 is computed.
 //
 // Parameters in order: enc0 ... encN (conv1.weight, conv1.bias, norm1.weight, norm1.bias, conv2...,
 // norm2...); from coarse to fine upS (weight, bias), decS (as enc); head0, head1, ... (weight, bias). S is
@@ -51,17 +51,16 @@ class UNet3d : public Module {
   Outputs forward(const Var& x) override;
 
  private:
-  class Stage;  // two conv blocks
   struct Level {
     std::unique_ptr<ConvTranspose> up;
-    std::unique_ptr<Stage> stage;
+    std::unique_ptr<DoubleConv> stage;
     std::unique_ptr<Conv> head;
   };
 
   void check_input(const Var& x) const;
 
   UNet3dOptions options_;
-  std::vector<std::unique_ptr<Stage>> encoder_;
+  std::vector<std::unique_ptr<DoubleConv>> encoder_;
   std::vector<Level> decoder_;  // by resolution level, finest first
 };
 

@@ -1,10 +1,12 @@
 // The keys of unet3d in a job file and their rules.
 #include "layers/models/unet3d_options.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <functional>
 
 #include "core/base/error.h"
-#include "core/config/numbers.h"
 
 namespace tandem {
 namespace {
@@ -38,24 +40,19 @@ void apply_rules(const UNet3dOptions& o, const Report& report) {
   for (const auto& kernel : o.kernels.value_or(std::vector<std::array<std::int64_t, 3>>{}))
     for (const std::int64_t size : kernel)
       if (size < 1 || size % 2 == 0) report("kernels", fmt::format("got {}, expected odd sizes", size));
-  if (o.norm != "instance") report("norm", fmt::format("got '{}', expected instance", o.norm));
+  const auto norm = parse_norm(o.norm);
+  if (!norm)
+    report("norm", fmt::format("got '{}', expected instance, batch, group:N or none", o.norm));
+  else if (std::ranges::any_of(o.features, [&](std::int64_t f) { return f % norm->groups != 0; }))
+    report("norm", fmt::format("got '{}' with features [{}], expected a divisor of each", o.norm,
+                               fmt::join(o.features, ", ")));
   if (!parse_activation(o.activation))
-    report("activation",
-           fmt::format("got '{}', expected relu or leaky_relu:SLOPE with a slope between 0 and 1",
-                       o.activation));
+    report("activation", fmt::format("got '{}', expected {}", o.activation, kActivationWords));
+  if (!(o.dropout >= 0 && o.dropout < 1))
+    report("dropout", fmt::format("got {}, expected 0 or more, less than 1", o.dropout));
 }
 
 }  // namespace
-
-std::optional<ParsedActivation> parse_activation(std::string_view text) {
-  constexpr std::string_view kLeaky = "leaky_relu";
-  if (text == "relu") return ParsedActivation{Activation::kRelu, 0};
-  if (text == kLeaky) return ParsedActivation{Activation::kLeakyRelu, 0.01};
-  if (!text.starts_with(kLeaky) || text[kLeaky.size()] != ':') return std::nullopt;
-  const auto slope = read_number(text.substr(kLeaky.size() + 1)).value;
-  if (!slope || *slope <= 0 || *slope >= 1) return std::nullopt;
-  return ParsedActivation{Activation::kLeakyRelu, *slope};
-}
 
 void check_options(const UNet3dOptions& options) {
   apply_rules(options, [](std::string_view key, const std::string& text) {
@@ -88,8 +85,10 @@ Fields& describe(Fields& description, UNet3dOptions& o) {
                "Stride of each stage, z y x; null: 1, then 2 per stage")
       .triples("kernels", o.kernels, {.min = 1, .max = kMaxKernel, .min_size = 2, .max_size = kMaxStages},
                "Kernel of each stage, z y x, odd; null: 3 everywhere")
-      .choice("norm", o.norm, {"instance"}, "Normalisation after each convolution")
-      .text("activation", o.activation, "After each normalisation: relu, or leaky_relu:SLOPE")
+      .text("norm", o.norm, "Normalisation after each convolution: instance, batch, group:N or none")
+      .text("activation", o.activation, "After each normalisation: " + std::string(kActivationWords))
+      .number("dropout", o.dropout, {.min = 0, .max = 1, .exclusive_max = true},
+              "Probability that a value after a convolution is set to zero in training")
       .check([&o](ErrorList& errors) {
         apply_rules(o, [&errors](std::string_view key, const std::string& text) { errors.rule(key, text); });
       });

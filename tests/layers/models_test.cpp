@@ -123,8 +123,13 @@ TEST(UNet3d, WrongOptionsAreRefusedInCodeAndInAFile) {
               HasSubstr("got a first stage that shrinks the volume, expected [1, 1, 1]"));
   EXPECT_EQ(in_code({.features = {8, 16}, .kernels = {{{3, 3, 3}, {2, 3, 3}}}}),
             "[unet3d] model.kernels: got 2, expected odd sizes.");
-  EXPECT_THAT(in_code({.activation = "gelu"}),
-              HasSubstr("model.activation: got 'gelu', expected relu or leaky_relu:"));
+  EXPECT_THAT(in_code({.activation = "swish"}),
+              HasSubstr("model.activation: got 'swish', expected none, relu, leaky_relu:"));
+  EXPECT_EQ(in_code({.features = {8, 12}, .norm = "group:8"}),
+            "[unet3d] model.norm: got 'group:8' with features [8, 12], expected a divisor of each.");
+  EXPECT_EQ(in_code({.norm = "layer"}),
+            "[unet3d] model.norm: got 'layer', expected instance, batch, group:N or none.");
+  EXPECT_EQ(in_code({.dropout = 1}), "[unet3d] model.dropout: got 1, expected 0 or more, less than 1.");
   EXPECT_THAT(in_code({.activation = "leaky_relu:1.5"}), HasSubstr("model.activation"));
   EXPECT_THAT(error_of(
                   [] {
@@ -160,13 +165,13 @@ TEST(ModelTable, FileErrorsHaveTheirPlace) {
   EXPECT_THAT(error("name: unet3\n"), HasSubstr("unet3d"));
   EXPECT_THAT(error("name: sample_cnn\nfeatures: [1, 2]\n"), HasSubstr("features"));
   EXPECT_THAT(error("name: unet3d\nfeatures: [8, 16]\nkernels: [[3, 3, 3]]\n"), HasSubstr("job.yaml:3"));
-  EXPECT_THAT(error("name: unet3d\nactivation: tanh\n"), HasSubstr("expected relu or leaky_relu:SLOPE"));
+  EXPECT_THAT(error("name: unet3d\nactivation: swish\n"), HasSubstr("expected none, relu, leaky_relu:SLOPE"));
 }
 
 TEST(ModelTable, AnUnknownNameListsTheKnownOnes) {
-  EXPECT_EQ(
-      error_of([] { make_model({.name = "unet"}, 1, 2); }, ErrorKind::kConfig),
-      "[model] unknown model.name: got 'unet', expected one of unet3d, sample_cnn. Did you mean 'unet3d'?");
+  EXPECT_EQ(error_of([] { make_model({.name = "unet"}, 1, 2); }, ErrorKind::kConfig),
+            "[model] unknown model.name: got 'unet', expected one of unet3d, unet3d_cicek, sample_cnn. Did "
+            "you mean 'unet3d'?");
 }
 
 TEST(ModelTable, EveryRowMakesItsModel) {

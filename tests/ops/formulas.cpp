@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace tandem::testing {
 namespace {
@@ -91,21 +92,29 @@ Values matmul_formula(const InputValues& operands, std::int64_t m, std::int64_t 
   return c;
 }
 
-Values instance_norm_formula(const Shape& shape, const InputValues& operands) {
+Values norm_formula(const Shape& shape, const InputValues& operands, const NormKey& key) {
+  struct Group {
+    double count = 0, sum = 0, squares = 0;
+  };
+  std::map<std::int64_t, Group> groups;
+  const std::int64_t channels = shape[1], count = shape.spatial_numel();
+  const auto key_of = [&](std::int64_t i) {
+    return key(i / count / channels, i / count % channels, i % count);
+  };
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    Group& group = groups[key_of(i)];
+    group.count += 1;
+    group.sum += element(operands[0], i);
+    group.squares += std::pow(element(operands[0], i), 2);
+  }
   Values y;
-  const std::int64_t count = shape.spatial_numel();
-  for (std::int64_t row = 0; row < shape[0] * shape[1]; ++row) {
-    double sum = 0, squares = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      sum += element(operands[0], row * count + i);
-      squares += std::pow(element(operands[0], row * count + i), 2);
-    }
-    const double mean = sum / static_cast<double>(count);
-    const double variance = squares / static_cast<double>(count) - mean * mean;
-    for (std::int64_t i = 0; i < count; ++i)
-      y.push_back((element(operands[0], row * count + i) - mean) / std::sqrt(variance + 1e-5) *
-                      element(operands[1], row % shape[1]) +
-                  element(operands[2], row % shape[1]));
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    const Group& group = groups[key_of(i)];
+    const double mean = group.sum / group.count;
+    const double variance = std::max(0.0, group.squares / group.count - mean * mean);
+    y.push_back((element(operands[0], i) - mean) / std::sqrt(variance + 1e-5) *
+                    element(operands[1], i / count % channels) +
+                element(operands[2], i / count % channels));
   }
   return y;
 }

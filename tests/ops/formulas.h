@@ -24,8 +24,10 @@ Values conv_transpose_formula(const Shape& x_shape, const Shape& w_shape, const 
 // a [m,k] b [k,n]; b [n,k] when transposed; bias [n] or empty.
 Values matmul_formula(const InputValues& operands, std::int64_t m, std::int64_t k, std::int64_t n,
                       bool transposed);
-// (x - mean) / sqrt(var + 1e-5) scale + shift per (n, c); operands x, scale, shift.
-Values instance_norm_formula(const Shape& shape, const InputValues& operands);
+// Says which elements (n, c, voxel) share a mean and a variance: those with one key.
+using NormKey = std::function<std::int64_t(std::int64_t n, std::int64_t c, std::int64_t voxel)>;
+// (x - mean) / sqrt(var + 1e-5) scale + shift with the statistics of each key; operands x, scale, shift.
+Values norm_formula(const Shape& shape, const InputValues& operands, const NormKey& key);
 // Largest or mean value of each window; the mean over all taps, or over those inside.
 Values pool_formula(const Shape& shape, const Values& x, const Shape& y_shape,
                     const std::array<std::int64_t, 3>& window, const WindowOptions& options, bool max,

@@ -6,8 +6,8 @@ namespace tandem::testing {
 const std::vector<OpRow>& op_table() {
   static const std::vector<OpRow> table = [] {
     std::vector<OpRow> all;
-    for (const auto& part :
-         {conv_rows(), elementwise_rows(), activation_rows(), norm_and_pool_rows(), loss_rows()})
+    for (const auto& part : {conv_rows(), elementwise_rows(), activation_rows(), norm_rows(), pool_rows(),
+                             resize_rows(), loss_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -60,8 +60,12 @@ const std::vector<OpErrorRow>& op_error_table();
 std::vector<OpRow> conv_rows();
 std::vector<OpRow> elementwise_rows();
 std::vector<OpRow> activation_rows();
-std::vector<OpRow> norm_and_pool_rows();
+std::vector<OpRow> norm_rows();
+std::vector<OpRow> pool_rows();
+std::vector<OpRow> resize_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpErrorRow> activation_errors();
+std::vector<OpErrorRow> norm_errors();
+std::vector<OpErrorRow> resize_errors();
 
 }  // namespace tandem::testing

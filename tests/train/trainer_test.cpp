@@ -181,6 +181,42 @@ TEST(Trainer, ResumedRunHasTheSameBits) {
   }
 }
 
+// Running statistics and the draws of dropout belong to the step: a skipped one moves neither buffers nor
+// weights, and a resumed run has the bits of one that was not stopped.
+TEST(Trainer, BatchNormAndDropoutFollowTheStep) {
+  double ce_weight = 1;
+  const auto start = [&](std::int64_t first_batch) {
+    Fixture f = make(DType::kF16, weighted(ce_weight), adam(2), first_batch);
+    f.model =
+        std::make_unique<UNet3d>(UNet3dOptions{.features = {4, 8}, .norm = "batch", .dropout = 0.2}, 1, 2);
+    f.trainer =
+        std::make_unique<Trainer>(Context{.compute = DType::kF16, .seed = 5},
+                                  Precision{.compute = DType::kF16}, *f.model, weighted(ce_weight), adam(2));
+    return f;
+  };
+  Fixture whole = start(0);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(whole.trainer->step(*whole.loader).event, StepEvent::kGood);
+  CheckpointContent middle = content_of(*whole.trainer);
+  EXPECT_EQ(middle.find("buffer/enc0.norm1.num_batches_tracked")->to_values(), std::vector<double>{4});
+
+  ce_weight = 1e5;
+  EXPECT_EQ(whole.trainer->step(*whole.loader).event, StepEvent::kOverflow);
+  CheckpointContent skipped = content_of(*whole.trainer);
+  const StepState after_skip = skipped.state;
+  skipped.state = middle.state;
+  const auto moved = diff_checkpoints(middle, skipped);
+  EXPECT_FALSE(moved.has_value()) << moved->name << " " << moved->text;
+
+  ce_weight = 1;
+  for (int i = 0; i < 2; ++i) whole.trainer->step(*whole.loader);
+  Fixture resumed = start(6);
+  skipped.state = after_skip;
+  resumed.trainer->load(skipped);
+  for (int i = 0; i < 2; ++i) resumed.trainer->step(*resumed.loader);
+  const auto difference = diff_checkpoints(content_of(*whole.trainer), content_of(*resumed.trainer));
+  EXPECT_FALSE(difference.has_value()) << difference->name << " " << difference->text;
+}
+
 TEST(Trainer, LoadRefusesAnotherModelAndChangesNothing) {
   const double ce_weight = 1;
   Fixture f = make(DType::kF32, weighted(ce_weight), adam());

@@ -41,6 +41,13 @@ class CpuBackend final : public Backend {
   void reorder(const Tensor& x, const Tensor& y, bool to_logical) override {
     loops_.reorder(x, y, to_logical);
   }
+  void move(const MoveArgs& args, const Tensor& x, const Tensor& y) override { loops_.move(args, x, y); }
+  void resize(const ResizeArgs& args, const Tensor& x, const Tensor& y) override {
+    loops_.resize(args, x, y);
+  }
+  void dropout(const DropoutArgs& args, const Tensor& x, const Tensor& y) override {
+    loops_.dropout(args, x, y);
+  }
   void depth_to_space(const ConvGeometry& g, const Tensor& blocks, const Tensor& bias, const Tensor& volume,
                       bool inverse) override {
     loops_.depth_to_space(g, blocks, bias, volume, inverse);

@@ -22,6 +22,9 @@ class CpuLoops {
   void map(const MapArgs& args, std::span<const Tensor> inputs, const Tensor& out) const;
   void reduce_rows(const Tensor& x, const Tensor& y, const Tensor& out) const;
   void reorder(const Tensor& x, const Tensor& y, bool to_logical) const;
+  void move(const MoveArgs& args, const Tensor& x, const Tensor& y) const;
+  void resize(const ResizeArgs& args, const Tensor& x, const Tensor& y) const;
+  void dropout(const DropoutArgs& args, const Tensor& x, const Tensor& y) const;
   void depth_to_space(const ConvGeometry& g, const Tensor& blocks, const Tensor& bias, const Tensor& volume,
                       bool inverse) const;
 
@@ -48,6 +51,11 @@ class CpuLoops {
   void convert_from_float(const float* from, void* to, DType dtype, std::int64_t n) const;
 
  private:
+  // A mean and a variance per row.
+  void layer_norm_forward(const NormArgs& args, const Tensor& x, const NormTensors& t, const Tensor& y) const;
+  void layer_norm_backward(const NormArgs& args, const Tensor& dy, const Tensor& x, const NormTensors& t,
+                           const Tensor& dx) const;
+
   const LoopTable* table_;
 };
 

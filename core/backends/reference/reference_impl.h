@@ -16,6 +16,11 @@ class ReferenceBackend final : public Backend {
   void depth_to_space(const ConvGeometry& g, const Tensor& blocks, const Tensor& bias, const Tensor& volume,
                       bool inverse) override;
 
+  // move.cpp
+  void move(const MoveArgs& args, const Tensor& x, const Tensor& y) override;
+  void resize(const ResizeArgs& args, const Tensor& x, const Tensor& y) override;
+  void dropout(const DropoutArgs& args, const Tensor& x, const Tensor& y) override;
+
   // conv.cpp
   void conv_forward(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& bias,
                     const Tensor& y) override;
@@ -30,6 +35,8 @@ class ReferenceBackend final : public Backend {
   // elementwise.cpp
   void map(const MapArgs& args, std::span<const Tensor> inputs, const Tensor& out) override;
   void reduce_rows(const Tensor& x, const Tensor& y, const Tensor& out) override;
+
+  // norm.cpp
   void norm_forward(const NormArgs& args, const Tensor& x, const NormTensors& t, const Tensor& y) override;
   void norm_backward(const NormArgs& args, const Tensor& dy, const Tensor& x, const NormTensors& t,
                      const Tensor& dx) override;

@@ -5,27 +5,15 @@
 
 #include <cstdint>
 
+#include "core/backends/cpu/loops/matrix.h"
+#include "core/backends/cpu/loops/move_loops.h"
 #include "core/kernels/elementwise.h"
 #include "core/kernels/optimizer.h"
-#include "core/tensor/dtype.h"
 
 namespace tandem {
 
 enum class MapKernel : std::uint8_t;
 enum class Activation : std::uint8_t;
-
-// Rows x channels of a tensor, rows `pitch` elements apart.
-struct Matrix {
-  void* data;
-  DType dtype;
-  std::int64_t rows, channels, pitch;
-};
-
-// How the rows of each of `samples` groups of rows_per_sample rows are cut into chunks; partial results are
-// stored per (sample, chunk). Depends on the shape alone.
-struct Chunks {
-  std::int64_t samples, rows_per_sample, rows_per_chunk, per_sample;
-};
 
 enum class OperandKind { kFull, kPerChannel, kSingle };
 
@@ -50,27 +38,10 @@ struct ReduceLoop {
   double* partial;
 };
 
-struct ReorderLoop {
-  int threads;
-  const void* from;
-  void* to;
-  std::int64_t element_bytes, batch, rows, columns;  // each [rows, columns] becomes [columns, rows]
-};
-
-// kernel = stride: a volume row of depth z, height y holds, for tap row (kd, kh), runs of stride_w * channels
-// elements; blocks has a row per input voxel.
-struct DepthToSpaceLoop {
-  int threads;
-  bool inverse;
-  Matrix blocks, volume;
-  const float* bias;  // [channels] or null
-  std::int64_t batch, in[3], stride[3];
-};
-
 struct NormLoop {
   int threads;
   Activation activation;
-  float slope;
+  kernels::MapParams params;  // of the activation
   Chunks chunks;
   Matrix x, y;      // y: dx in the backward pass
   Matrix dy;        // backward only
@@ -78,8 +49,22 @@ struct NormLoop {
                     // g*xhat
   // Per sample and channel, [samples, channels]; what they are is said at each function of norm.cpp.
   const float *center, *factor, *offset;
-  const float *inv_std, *mean_g, *mean_gx;
+  const float *inv_std, *constant, *linear;
   const float *scale, *shift;  // [channels]
+};
+
+struct LayerNormLoop {
+  int threads;
+  Activation activation;
+  kernels::MapParams params;  // of the activation
+  float eps;
+  Chunks chunks;
+  std::int64_t block_rows;
+  float* scratch;   // per thread 3 * block_rows * channels + 2 * channels floats
+  Matrix x, y, dy;  // y: dx in the backward pass
+  float *mean, *inv_std;
+  const float *scale, *shift;
+  double* partial;  // [chunk][2][channels]
 };
 
 struct PoolLoop {
@@ -140,11 +125,16 @@ struct LoopTable {
   void (*map)(const MapLoop&);
   void (*reduce_rows)(const ReduceLoop&);
   void (*reorder)(const ReorderLoop&);
+  void (*move)(const MoveLoop&);
+  void (*resize)(const ResizeLoop&);
+  void (*dropout)(const DropoutLoop&);
   void (*depth_to_space)(const DepthToSpaceLoop&);
   void (*norm_statistics)(const NormLoop&);
   void (*norm_apply)(const NormLoop&);
   void (*norm_backward_sums)(const NormLoop&);
   void (*norm_backward_apply)(const NormLoop&);
+  void (*layer_norm_forward)(const LayerNormLoop&);
+  void (*layer_norm_backward)(const LayerNormLoop&);
   void (*pool_forward)(const PoolLoop&);
   void (*pool_backward)(const PoolLoop&);
   void (*softmax_forward)(const SoftmaxLoop&);

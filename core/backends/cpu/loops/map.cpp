@@ -155,6 +155,15 @@ void map(const MapLoop& loop) {
   });
 }
 
+void map_floats(MapKernel kernel, const float* const in[], float* out, std::int64_t n,
+                const kernels::MapParams& params) {
+  const void* operands[kMapInputs] = {};
+  int arity = 0;
+  visit_map_kernel(kernel, [&]<class F>() { arity = F::kArity; });
+  for (int k = 0; k < arity; ++k) operands[k] = in[k];
+  kBlockFunctions[static_cast<int>(kernel)][0](operands, out, n, params);
+}
+
 void convert_to_float(const void* from, DType dtype, float* to, std::int64_t n) { widen(from, dtype, to, n); }
 void convert_from_float(const float* from, void* to, DType dtype, std::int64_t n) {
   narrow(from, to, dtype, n);

@@ -1,8 +1,9 @@
-// Instance norm with the activation fused: statistics, application, and the two passes of the backward.
-// Statistics are two-pass within a block that lies in cache, blocks are merged in double (Chan et al. 1979).
+// Batch, group and instance norm with the activation fused: statistics per run of rows and channel,
+// application, and the two passes of the backward. Layer norm is in layer_norm.cpp. Statistics are two-pass
+// within a block that lies in cache, blocks are merged in double (Chan et al. 1979).
 #include "core/backends/cpu/loops/columns.h"
 #include "core/backends/cpu/loops/entries.h"
-#include "core/backends/kernel_args.h"
+#include "core/kernels/table.h"
 
 namespace tandem::TD_ISA_NAMESPACE {
 namespace {
@@ -63,9 +64,16 @@ inline V activation_gradient(V dy, V z, float slope) {
   return dy;
 }
 
+// ReLU and its kin are applied in registers, the others to a block in cache: their loops are map.cpp's.
+inline bool is_fused(Activation activation) {
+  return activation == Activation::kNone || activation == Activation::kRelu ||
+         activation == Activation::kLeakyRelu;
+}
+
 template <Activation kActivation, class T>
 void apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
+  const float slope = static_cast<float>(loop.params.a);
   alignas(64) float in[kMaxBlock], out[kMaxBlock];
   alignas(64) float center[kMaxWidth], factor[kMaxWidth], offset[kMaxWidth];
   const std::int64_t at = chunk.sample * w.channels;
@@ -80,9 +88,14 @@ void apply_chunk(const NormLoop& loop, const Chunk& chunk) {
         [&]<class V>(std::int64_t i, std::int64_t col, V*) {
           const V z =
               (load<V>(x + i) - load<V>(center + col)) * load<V>(factor + col) + load<V>(offset + col);
-          store<V>(y + i, activate<kActivation>(z, loop.slope));
+          store<V>(y + i, activate<kActivation>(z, slope));
         },
         nullptr);
+    if constexpr (sizeof(T) == sizeof(float))
+      if (!is_fused(loop.activation)) {
+        const float* argument[] = {y};
+        map_floats(activation_kernel(loop.activation), argument, y, count * w.channels, loop.params);
+      }
     finish_rows_as<T>(loop.y, row, count, y);
   });
 }
@@ -100,23 +113,45 @@ void expand_constants(const NormLoop& loop, const Wide& w, std::int64_t sample, 
   expand(w, loop.shift, k.shift);
 }
 
+// dy, or for an activation that is not fused its product with the activation's derivative, in `stage`.
+template <class T>
+const T* outer_gradient(const NormLoop& loop, const BackwardConstants& k, const T* x, const T* dy,
+                        std::int64_t count, float* stage) {
+  if constexpr (sizeof(T) == sizeof(float))
+    if (!is_fused(loop.activation)) {
+      visit_columns<0>(
+          wide_of(loop.x.channels), count,
+          [&]<class V>(std::int64_t i, std::int64_t col, V*) {
+            const V xhat = (load<V>(x + i) - load<V>(k.center + col)) * load<V>(k.inv_std + col);
+            store<V>(stage + i, xhat * load<V>(k.scale + col) + load<V>(k.shift + col));
+          },
+          nullptr);
+      const float* operands[] = {dy, stage};
+      map_floats(activation_gradient_kernel(loop.activation), operands, stage, count * loop.x.channels,
+                 loop.params);
+      return stage;
+    }
+  return dy;
+}
+
 template <Activation kActivation, class T>
 void backward_sums_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
-  alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], sums[2 * kMaxWidth];
+  const float slope = static_cast<float>(loop.params.a);
+  alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], outer[kMaxBlock], sums[2 * kMaxWidth];
   BackwardConstants k;
   expand_constants(loop, w, chunk.sample, k);
   double* partial = loop.partial + chunk.task * 2 * w.channels;
   for (std::int64_t c = 0; c < 2 * w.channels; ++c) partial[c] = 0;
   for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
     const T* x = read_rows_as<T>(loop.x, row, count, x_stage);
-    const T* dy = read_rows_as<T>(loop.dy, row, count, dy_stage);
+    const T* dy = outer_gradient(loop, k, x, read_rows_as<T>(loop.dy, row, count, dy_stage), count, outer);
     visit_columns<2>(
         w, count,
         [&]<class V>(std::int64_t i, std::int64_t col, V* term) {
           const V xhat = (load<V>(x + i) - load<V>(k.center + col)) * load<V>(k.inv_std + col);
           const V z = xhat * load<V>(k.scale + col) + load<V>(k.shift + col);
-          const V g = activation_gradient<kActivation>(load<V>(dy + i), z, loop.slope);
+          const V g = activation_gradient<kActivation>(load<V>(dy + i), z, slope);
           term[0] = g;
           term[1] = g * xhat;
         },
@@ -129,35 +164,38 @@ void backward_sums_chunk(const NormLoop& loop, const Chunk& chunk) {
 template <Activation kActivation, class T>
 void backward_apply_chunk(const NormLoop& loop, const Chunk& chunk) {
   const Wide w = wide_of(loop.x.channels);
-  alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], out[kMaxBlock];
-  alignas(64) float mean_g[kMaxWidth], mean_gx[kMaxWidth], factor[kMaxWidth];
+  const float slope = static_cast<float>(loop.params.a);
+  alignas(64) float x_stage[kMaxBlock], dy_stage[kMaxBlock], outer[kMaxBlock], out[kMaxBlock];
+  alignas(64) float constant[kMaxWidth], linear[kMaxWidth], factor[kMaxWidth];
   BackwardConstants k;
   expand_constants(loop, w, chunk.sample, k);
   const std::int64_t at = chunk.sample * w.channels;
-  expand(w, loop.mean_g + at, mean_g);
-  expand(w, loop.mean_gx + at, mean_gx);
+  expand(w, loop.constant + at, constant);
+  expand(w, loop.linear + at, linear);
   expand(w, loop.factor + at, factor);
   for_blocks(w, chunk, [&](std::int64_t row, std::int64_t count) {
     const T* x = read_rows_as<T>(loop.x, row, count, x_stage);
-    const T* dy = read_rows_as<T>(loop.dy, row, count, dy_stage);
+    const T* dy = outer_gradient(loop, k, x, read_rows_as<T>(loop.dy, row, count, dy_stage), count, outer);
     T* dx = target_rows_as<T>(loop.y, row, out);
     visit_columns<0>(
         w, count,
         [&]<class V>(std::int64_t i, std::int64_t col, V*) {
           const V xhat = (load<V>(x + i) - load<V>(k.center + col)) * load<V>(k.inv_std + col);
           const V z = xhat * load<V>(k.scale + col) + load<V>(k.shift + col);
-          const V g = activation_gradient<kActivation>(load<V>(dy + i), z, loop.slope);
+          const V g = activation_gradient<kActivation>(load<V>(dy + i), z, slope);
           store<V>(dx + i,
-                   ((g - load<V>(mean_g + col)) - xhat * load<V>(mean_gx + col)) * load<V>(factor + col));
+                   g * load<V>(factor + col) - (load<V>(constant + col) + xhat * load<V>(linear + col)));
         },
         nullptr);
     finish_rows_as<T>(loop.y, row, count, dx);
   });
 }
 
-// Calls body.operator()<kActivation, T>() for the loop's activation and element type.
+// Calls body.operator()<kActivation, T>() for the loop's activation and element type; kNone and float where
+// the activation is not fused.
 template <class Body>
 inline void with_activation(Activation activation, DType type, const Body& body) {
+  if (!is_fused(activation)) return body.template operator()<Activation::kNone, float>();
   with_type(type, [&]<class T>() {
     if (activation == Activation::kRelu)
       body.template operator()<Activation::kRelu, T>();
@@ -205,7 +243,7 @@ void norm_backward_sums(const NormLoop& loop) {
                   });
 }
 
-// y (dx) = (g - mean_g - xhat * mean_gx) * factor, factor = scale * inv_std.
+// y (dx) = g * factor - (constant + xhat * linear), factor = scale * inv_std.
 void norm_backward_apply(const NormLoop& loop) {
   with_activation(
       loop.activation, common_type(loop.x, loop.dy, loop.y), [&]<Activation kActivation, class T>() {

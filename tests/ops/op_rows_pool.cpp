@@ -1,44 +1,10 @@
-// Rows of normalisation and pooling.
-#include <algorithm>
-#include <cmath>
-
-#include "core/ops/norm.h"
+// Rows of pooling.
 #include "core/ops/pool.h"
 #include "tests/ops/formulas.h"
 #include "tests/ops/op_table.h"
 
 namespace tandem::testing {
 namespace {
-
-// A pre-activation nearer to the kink than this may change sides when rounded.
-constexpr double kMargin = 0.01;
-
-double activated(Activation activation, double slope, double z) {
-  if (activation == Activation::kNone || z > 0) return z;
-  return activation == Activation::kRelu ? 0.0 : slope * z;
-}
-
-OpRow norm_row(const std::string& variant, const Shape& shape, const InstanceNormOptions& options = {}) {
-  OpRow row{.op = "instance_norm",
-            .variant = variant,
-            .inputs = {{.shape = shape},
-                       {.shape = {shape[1]}, .kept = true, .gap = 0.5},
-                       {.shape = {shape[1]}, .kept = true}}};
-  row.build = [options](std::span<const Var> in) { return instance_norm(in[0], in[1], in[2], options); };
-  row.forward_sum = shape.spatial_numel();
-  row.backward_sum = std::max<std::int64_t>(1, shape[0]) * shape.spatial_numel();
-  row.formula = [=](const InputValues& in) {
-    Values y = instance_norm_formula(shape, in);
-    for (double& z : y) z = activated(options.activation, options.slope, z);
-    return y;
-  };
-  if (options.activation != Activation::kNone)
-    row.accept = [shape](const InputValues& in) {
-      return std::ranges::all_of(instance_norm_formula(shape, in),
-                                 [](double z) { return std::abs(z) >= kMargin; });
-    };
-  return row;
-}
 
 struct PoolCase {
   std::string variant;
@@ -71,25 +37,8 @@ OpRow pool_row(const PoolCase& c, bool max, bool count_padding) {
 
 }  // namespace
 
-std::vector<OpRow> norm_and_pool_rows() {
+std::vector<OpRow> pool_rows() {
   std::vector<OpRow> rows;
-  rows.push_back(norm_row("1d", {2, 3, 17}));
-  rows.push_back(norm_row("2d", {1, 5, 7, 3}));
-  rows.push_back(norm_row("3d", {2, 3, 3, 4, 5}));
-  rows.push_back(norm_row("3dChannels33", {1, 33, 3, 3, 3}));
-  rows.push_back(norm_row("oneVoxel", {2, 3, 1, 1, 1}));
-  rows.push_back(norm_row("eps", {2, 3, 9}, {.eps = 0.1}));
-  rows.back().formula = nullptr;  // the formula's eps is 1e-5
-  rows.push_back(norm_row("relu", {1, 3, 17}, {.activation = Activation::kRelu}));
-  rows.push_back(norm_row("leakyRelu", {2, 2, 3, 5}, {.activation = Activation::kLeakyRelu}));
-  rows.push_back(
-      norm_row("leakyRelu3d", {1, 3, 3, 2, 3}, {.activation = Activation::kLeakyRelu, .slope = 0.2}));
-  rows.push_back(norm_row("emptyBatch", {0, 3, 4, 4}));
-  rows.push_back(norm_row("large32", {2, 32, 13, 12, 17}));
-  rows.back().large = true;
-  rows.push_back(norm_row("large5", {1, 5, 20, 21, 33}));
-  rows.back().large = true;
-
   const std::vector<PoolCase> pools{
       {"1d", {2, 3, 16}, {2, 3, 8}, {2, 2, 2}, {2, 2, 2}},
       {"2d", {1, 3, 7, 5}, {1, 3, 3, 2}, {2, 2, 2}, {2, 2, 2}},
