@@ -8,7 +8,7 @@
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "data/label_file.h"
-#include "data/voxel_source.h"
+#include "data/split.h"
 #include "train/evaluate.h"
 #include "train/evaluation_report.h"
 #include "train/postprocess_file.h"

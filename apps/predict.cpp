@@ -97,7 +97,7 @@ void show_plan(Ensemble& ensemble, const Target& target, const PreparedCase& pre
   const std::int64_t network = allocator->statistics().total_peak;
   const std::int64_t result =
       prediction_bytes(prepared.shape(), window, static_cast<std::int64_t>(models.size()), request);
-  const std::int64_t input = PreparedCase::memory_bytes(prepared.info());
+  const std::int64_t input = PreparedCase::memory_bytes(prepared.info(), job.data);
   fmt::print(
       "{}: {} voxels (z, y, x), {} classes, {} windows of {}, {} forward passes each\n"
       "  sums and result  {}   (computed; all logits at once would be {})\n"
@@ -121,16 +121,18 @@ void predict_one(Ensemble& ensemble, const Target& target, const DataOptions& da
   std::unique_ptr<VoxelSource> source = open_case(target.input, data.orientation);
   ensemble.load(source->info());
   const PreparedCase prepared = prepare_whole_case(std::move(source), data);
-  const LabelMap labels(data.labels, data.other_labels);
-  const PredictionRequest request{.classes = labels.classes(),
-                                  .probabilities = job.predict.save == PredictionKind::kProbabilities};
+  const LabelMap labels(data);
+  PredictionRequest request = prediction_request(labels);
+  request.probabilities = job.predict.save == PredictionKind::kProbabilities;
+  if (request.probabilities && labels.regions() > 0)
+    fail(ErrorKind::kConfig, "[predict] predict.save: got probabilities with data.regions, expected labels");
   if (dry_run) return show_plan(ensemble, target, prepared, request);
   CasePrediction result =
       predict_case(prepared, window_options(job.predict, job.patch, job.augment), ensemble.models(), request);
   std::string note;
   if (job.predict.postprocess != PostprocessKind::kNone && !request.probabilities)
     note = fmt::format(" (clean-up removed {} voxels)",
-                       apply(clean_up_of(ensemble, labels), result.labels, prepared.shape()));
+                       apply(clean_up_of(ensemble, labels), result.labels, prepared.info().geometry.shape()));
   if (request.probabilities)
     write_probabilities(target.output, prepared.info(), *result.probabilities, labels);
   else
@@ -144,7 +146,7 @@ int predict(const Flags& flags) {
   Ensemble ensemble(flags.run, flags.overrides);
   DataOptions data = ensemble.job().data;
   if (ensemble.job().predict.postprocess == PostprocessKind::kAuto)  // missing: said before the first case
-    (void)clean_up_of(ensemble, LabelMap(data.labels, data.other_labels));
+    (void)clean_up_of(ensemble, LabelMap(data));
   data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read
   for (const Target& target : targets) predict_one(ensemble, target, data, flags.dry_run);
   return 0;

@@ -7,6 +7,7 @@
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
+#include "data/split.h"
 #include "data/voxel_source.h"
 #include "train/run_report.h"
 #include "train/session.h"

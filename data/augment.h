@@ -9,20 +9,23 @@
 
 namespace tandem {
 
-// A patch in place: image [D, H, W, C], label [D, H, W].
+// A patch in place: image [D, H, W, C], label and weight [D, H, W]; the weight may be empty.
 struct PatchView {
   Index3 size{};
   std::int64_t channels = 1;
   std::span<float> image;
   std::span<std::int32_t> label;
+  std::span<float> weight = {};
 };
 
-// Reverses array axis 0 (z), 1 (y) or 2 (x) of image and label.
+// Reverses array axis 0 (z), 1 (y) or 2 (x) of image, label and weight.
 void mirror_patch(const PatchView& patch, int axis);
 
-// In this order: mirror each axis of options.mirror with its probability; add noise of options.noise_std;
-// multiply each channel by a factor of options.brightness (a range that spans 1 gives half its draws to each
-// side of 1).
+// In this order (nnU-Net's), each with its probability and to each channel apart: noise of options.noise_std,
+// blur, brightness factor, contrast, low resolution, gamma of the negative image, gamma; then mirroring of
+// each axis of options.mirror. Blur and low resolution take each channel half of the time. A range of
+// brightness, contrast or gamma that spans 1 gives half its draws to each side of 1. Rotation, scale and
+// elastic shifts come before: data/spatial.
 void augment_patch(const PatchView& patch, const AugmentOptions& options, const Draw& draw);
 
 }  // namespace tandem

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRaw = "/raw";
 constexpr const char* kLabel = "/label";
+constexpr const char* kWeight = "/weight";
 constexpr double kAffineTolerance = 1e-4;
 
 std::string shape_text(std::span<const std::int64_t> shape) {
@@ -122,6 +123,21 @@ void write_as(Hdf5File& file, const char* path, std::span<const std::int64_t> sh
   file.write<Stored>(path, shape, stored, storage);
 }
 
+void read_everything(const CaseFile& file) {
+  constexpr std::int64_t kSlabSlices = 32;
+  const CaseInfo& info = file.info();
+  const Index3& shape = info.geometry.shape();
+  for (std::int64_t z = 0; z < shape[0]; z += kSlabSlices) {
+    const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape[0] - z), shape[1], shape[2]};
+    const auto voxels = static_cast<std::size_t>(voxel_count(size));
+    std::vector<float> image(voxels * static_cast<std::size_t>(info.channels));
+    std::vector<std::int32_t> labels(info.has_labels ? voxels : 0);
+    file.read_image(begin, size, image);
+    if (info.has_labels) file.read_labels(begin, size, labels);
+    if (info.has_weights) file.read_weights(begin, size, std::span(image).first(voxels));
+  }
+}
+
 }  // namespace
 
 CaseFile::CaseFile(const fs::path& path, const Hdf5Limits& limits) : file_(Hdf5File::open(path, limits)) {
@@ -143,6 +159,13 @@ CaseFile::CaseFile(const fs::path& path, const Hdf5Limits& limits) : file_(Hdf5F
   }
   if (file_.has_attribute(kRaw, "channel_names"))
     info_.channel_names = file_.read_texts(kRaw, "channel_names");
+  info_.has_weights = file_.exists(kWeight);
+  if (info_.has_weights) {
+    const std::vector<std::int64_t> weight = file_.info(kWeight).shape;
+    if (!std::equal(weight.begin(), weight.end(), shape.begin(), shape.end()))
+      fail(ErrorKind::kData, "[case] {}: /weight: got shape {}, expected {} as /raw", info_.file,
+           shape_text(weight), to_string(shape));
+  }
   info_.has_labels = file_.exists(kLabel);
   if (!info_.has_labels) return;
   const Hdf5DatasetInfo label = file_.info(kLabel);
@@ -203,6 +226,26 @@ void write_geometry(Hdf5File& file, const std::string& object, const Geometry& g
   put("source_pixdim", source.space.pixdim);
   put("source_quatern", source.space.quatern);
   put("source_srow", source.space.srow);
+}
+
+void CaseFile::read_weights(const Index3& begin, const Index3& size, std::span<float> values) const {
+  if (!info_.has_weights) return VoxelSource::read_weights(begin, size, values);
+  file_.read_box(kWeight, NumberType::kF32, begin, size, std::as_writable_bytes(values));
+  for (const float value : values)
+    if (!std::isfinite(value) || value < 0)
+      fail(ErrorKind::kData, "[case] {}: /weight: got {}, expected finite weights of 0 or more", info_.file,
+           value);
+}
+
+void probe_case_file(const fs::path& path, bool whole) {
+  try_hdf5_in_child(path, [&] {
+    try {
+      const CaseFile file(path);
+      if (whole) read_everything(file);
+    } catch (const Error&) {
+      // The caller meets it again, where it can say more; here only the library's life matters.
+    }
+  });
 }
 
 void write_case(const fs::path& path, const std::string& id, const Volume& image, const LabelVolume* labels,

@@ -3,6 +3,7 @@
 // attributes; foreign files without them are accepted.
 //
 //   /raw    (Z,Y,X) or (C,Z,Y,X), any integer or float type      /label  (Z,Y,X), any integer type; optional
+//   /weight (Z,Y,X), the weight of each voxel in the loss; optional
 //   on /raw: spacing (z, y, x; mm), affine 4x4 (voxel x, y, z -> mm RAS), case_id, channel_names, and
 //   source_shape, source_affine, source_axes, source_codes, source_pixdim, source_quatern, source_srow: the
 //   grid of the file it was made from, so that a prediction is written back there.
@@ -31,6 +32,7 @@ class CaseFile final : public VoxelSource {
   // Fills values [size z, y, x]; Error{kData} if the case has no labels, or naming the first voxel whose
   // label does not fit into 32 bits.
   void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const override;
+  void read_weights(const Index3& begin, const Index3& size, std::span<float> values) const override;
 
  private:
   Hdf5File file_;
@@ -41,6 +43,11 @@ class CaseFile final : public VoxelSource {
 
 // Writes the place of `geometry` in space as attributes of `object`: spacing, affine and source_*.
 void write_geometry(Hdf5File& file, const std::string& object, const Geometry& geometry);
+
+// Opens the file, and with `whole` reads all of it, in a child process with limits (try_hdf5_in_child): to be
+// called before a foreign file is opened here. Error{kData} if the library crashes, hangs or needs too much
+// memory; what is merely wrong with the file is left to the reader.
+void probe_case_file(const std::filesystem::path& path, bool whole);
 
 // Writes a case (atomically): /raw as i16 if all values are whole and fit, else f32; /label (`labels` may be
 // null) in the smallest of u8, i16, i32; chunks of 32^3, shuffle, gzip level 1. `channel_names` may be empty.

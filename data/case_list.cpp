@@ -119,19 +119,6 @@ void append_cases(const std::string& pattern, std::vector<CaseEntry>& cases) {
     if (!is_nifti_name(file) || !is_part_of_other_case(file)) cases.push_back(case_of_file(file));
 }
 
-std::vector<CaseEntry> cases_of_format(const std::vector<std::string>& patterns, const std::string& format) {
-  std::vector<CaseEntry> cases = list_cases(patterns);
-  for (const CaseEntry& entry : cases)
-    if (is_case_file_name(entry.file()) != (format == "hdf5"))
-      throw Error(
-          ErrorKind::kData,
-          fmt::format("[data] {}: got this file with data.format: {}, expected {}", entry.file(), format,
-                      format == "hdf5" ? "*.h5, *.hdf, *.hdf5 or *.hd5" : "*.nii or *.nii.gz"),
-          format == "hdf5" ? "Set data.format: nifti, or convert it with `tandem data convert`."
-                           : "Set data.format: hdf5.");
-  return cases;
-}
-
 }  // namespace
 
 bool is_case_file_name(const fs::path& path) {
@@ -163,14 +150,6 @@ std::vector<CaseEntry> list_cases(const std::vector<std::string>& patterns) {
   std::vector<CaseEntry> cases;
   for (const std::string& pattern : patterns) append_cases(pattern, cases);
   return cases;
-}
-
-std::vector<CaseEntry> training_cases(const DataOptions& data) {
-  return cases_of_format(data.train, data.format);
-}
-
-std::vector<CaseEntry> validation_cases(const DataOptions& data) {
-  return cases_of_format(data.validation, data.format);
 }
 
 }  // namespace tandem

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "data/options.h"
-
 namespace tandem {
 
 // The files of one case.
@@ -30,9 +28,5 @@ CaseEntry case_of_file(const std::filesystem::path& path);
 // sub-folder images*), sorted; a glob (* ? [...]), sorted. Label maps and further channels are no cases of
 // their own. Error{kData} for a pattern that names nothing.
 std::vector<CaseEntry> list_cases(const std::vector<std::string>& patterns);
-
-// Cases of data.train and data.validation; Error{kData} for files of another form than data.format.
-std::vector<CaseEntry> training_cases(const DataOptions& data);
-std::vector<CaseEntry> validation_cases(const DataOptions& data);
 
 }  // namespace tandem

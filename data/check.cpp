@@ -14,6 +14,7 @@
 #include "data/case_file.h"
 #include "data/label_map.h"
 #include "data/nifti.h"
+#include "data/split.h"
 #include "data/voxel_source.h"
 
 namespace tandem {
@@ -35,11 +36,12 @@ struct Seen {
 class Checker {
  public:
   explicit Checker(const DataOptions* data) : data_(data) {
-    if (data != nullptr) labels_.emplace(data->labels, OtherLabels::kError);
+    if (data != nullptr) labels_.emplace(*data);
   }
   CheckReport report;
 
   void check_pattern(const std::string& pattern, std::size_t set);
+  void check_sets();
   void check_set(const AugmentOptions& augment);
   void check_across();
 
@@ -156,7 +158,11 @@ void Checker::note(Seen& seen, const Volume& image) {
 void Checker::check_case_file(Seen& seen) {
   const std::string& file = seen.entry.file();
   std::optional<CaseFile> source;
-  if (!guarded(file, [&] { source.emplace(file); })) return;
+  if (!guarded(file, [&] {
+        probe_case_file(file, true);
+        source.emplace(file);
+      }))
+    return;
   const CaseInfo& info = source->info();
   seen.id = info.id;
   const Index3& shape = info.geometry.shape();
@@ -224,6 +230,20 @@ void Checker::check_pattern(const std::string& pattern, std::size_t set) {
   std::vector<CaseEntry> cases;
   guarded(pattern, [&] { cases = list_cases({pattern}); });
   for (const CaseEntry& entry : cases) check_case(entry, set);
+}
+
+void Checker::check_sets() {
+  if (!data_->split.active() && data_->format != "nnunet") {
+    const std::vector<std::string>* patterns[] = {&data_->train, &data_->validation, &data_->test};
+    for (std::size_t set = 0; set < 3; ++set)
+      for (const std::string& pattern : *patterns[set]) check_pattern(pattern, set);
+    return;
+  }
+  CaseSets sets;
+  guarded(data_->train.empty() ? "data.train" : data_->train.front(), [&] { sets = case_sets(*data_); });
+  const std::vector<CaseEntry>* cases[] = {&sets.train, &sets.validation, &sets.test};
+  for (std::size_t set = 0; set < 3; ++set)
+    for (const CaseEntry& entry : *cases[set]) check_case(entry, set);
 }
 
 void Checker::check_orientations() {
@@ -303,9 +323,7 @@ std::int64_t CheckReport::errors() const {
 
 CheckReport check_data(const DataOptions& data, const AugmentOptions& augment) {
   Checker checker(&data);
-  for (const std::string& pattern : data.train) checker.check_pattern(pattern, 0);
-  for (const std::string& pattern : data.validation) checker.check_pattern(pattern, 1);
-  for (const std::string& pattern : data.test) checker.check_pattern(pattern, 2);
+  checker.check_sets();
   checker.check_across();
   checker.check_set(augment);
   return std::move(checker.report);

@@ -1,5 +1,5 @@
-// Where the voxels of each class lie, in memory of a few bytes per row of the volume: exact uniform choice of
-// a voxel without keeping a list of them.
+// Where the voxels of each class lie, in 8 bytes per row of the volume that holds the class: exact uniform
+// choice of a voxel without keeping a list of them.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace tandem {
 class ClassIndex {
  public:
   ClassIndex() = default;
-  // For `classes` classes (at most 256) on a grid of `shape`.
-  ClassIndex(std::int64_t classes, const Index3& shape);
+  // For `classes` classes (at most 256) on a grid of `shape`; class 0 counts only with `background`.
+  ClassIndex(std::int64_t classes, const Index3& shape, bool background = false);
 
   // Counts the next row of class indices; rows come in order (z, then y), all of them.
   void add_row(std::span<const std::uint8_t> row);
@@ -23,6 +23,10 @@ class ClassIndex {
   std::int64_t count(std::int64_t cls) const;
   // The classes above 0 that have voxels.
   std::vector<std::int64_t> present_foreground() const;
+
+  // All of it as words, and back; `words` as packed() gave them.
+  std::vector<std::uint32_t> packed() const;
+  static ClassIndex unpacked(std::span<const std::uint32_t> words, const Index3& shape);
 
   // Voxel `k` (0 .. count - 1) of `cls` lies in row `row` (= z * shape y + y) as its `ordinal`-th voxel of
   // that class.
@@ -33,9 +37,13 @@ class ClassIndex {
 
  private:
   Index3 shape_{};
-  // before_[class][row]: voxels of the class in rows < row; only for classes that occur.
-  std::vector<std::vector<std::uint32_t>> before_;
-  std::int64_t rows_ = 0;
+  // The rows that hold a class, and its voxels in those up to each.
+  struct Rows {
+    std::vector<std::uint32_t> row, until;
+  };
+  std::vector<Rows> classes_;
+  std::uint32_t rows_ = 0;
+  bool background_ = false;
 };
 
 }  // namespace tandem

@@ -19,10 +19,12 @@ struct Draw {
 };
 
 struct Sample {
-  Tensor image;  // F32 [1, C, D, H, W]; stored D, H, W, C
-  Tensor label;  // I32 [1, 1, D, H, W]: one entry per row of the logits
+  Tensor image;   // F32 [1, C, D, H, W]; stored D, H, W, C
+  Tensor label;   // I32 [1, 1, D, H, W]: one entry per row of the logits, or [1, R, D, H, W]: 0 or 1 per
+                  // region; kIgnoredLabel: in no loss
   std::string id;
   Index3 origin{};  // of the patch in its case; negative where it is padded
+  Tensor weight;  // F32 [1, 1, D, H, W]: of each voxel in the loss; undefined where no case has weights
 };
 
 class Dataset {

@@ -2,9 +2,11 @@
 #include "data/hdf5_file.h"
 
 #include <algorithm>
+#include <new>
 
 #include "core/base/files.h"
 #include "data/hdf5_internal.h"
+#include "data/limited_child.h"
 
 namespace tandem {
 namespace {
@@ -50,6 +52,23 @@ Hdf5Lock::Hdf5Lock() : lock_(library_mutex()) {
   static const herr_t plugins_off = H5PLset_loading_state(0);
   static_cast<void>(plugins_off);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // per thread in a thread-safe libhdf5, so each time
+}
+
+void try_hdf5_in_child(const fs::path& file, const std::function<void()>& body) {
+  constexpr std::int64_t kBytesPerSecond = 4 << 20;
+  expect_readable(file, "hdf5", "an HDF5 file");
+  std::error_code error;
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(file, error));
+  const std::int64_t seconds = 30 + bytes / kBytesPerSecond;
+  const Hdf5Lock lock;  // so that no other thread is inside the library when the process forks
+  run_limited(
+      "hdf5", file.string(),
+      {.memory_bytes = (std::int64_t{1} << 30) + bytes + bytes / 2, .cpu_s = seconds, .wall_s = 10 * seconds},
+      [&] {
+        // The mutex belongs to a thread of the parent; in the child there is no other thread.
+        new (&library_mutex()) std::recursive_mutex;
+        body();
+      });
 }
 
 void fail_hdf5(const std::string& file, std::string_view object, std::string_view what) {

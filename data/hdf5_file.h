@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,6 +44,11 @@ struct Hdf5Storage {
   int deflate = 0;                       // 1..9; 0: off. Needs a chunk shape, as shuffle
   bool shuffle = false;
 };
+
+// Runs `body`, which reads `file` through this library, in a child process with limits first
+// (data/limited_child.h): what crashes or hangs libhdf5 becomes Error{kData}. libhdf5 makes no promise about
+// hostile files (its SECURITY.md).
+void try_hdf5_in_child(const std::filesystem::path& file, const std::function<void()>& body);
 
 // One open file. Objects are named by paths: "/raw", "/model/enc0.conv1.weight". Movable; closed by the
 // destructor.

@@ -43,7 +43,9 @@ Tensor stack(const std::vector<Sample>& samples, Tensor Sample::*part) {
 }
 
 Batch make_batch(std::vector<Sample> samples, std::int64_t number) {
-  Batch batch{stack(samples, &Sample::image), stack(samples, &Sample::label), {}, {}, number, 0};
+  Batch batch{
+      .image = stack(samples, &Sample::image), .label = stack(samples, &Sample::label), .number = number};
+  if (samples.front().weight.defined()) batch.weight = stack(samples, &Sample::weight);
   for (Sample& sample : samples) {
     batch.ids.push_back(std::move(sample.id));
     batch.origins.push_back(sample.origin);

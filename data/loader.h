@@ -23,8 +23,9 @@ struct LoaderOptions {
 };
 
 struct Batch {
-  Tensor image;  // F32 [N, C, D, H, W]
-  Tensor label;  // I32 [N, 1, D, H, W]
+  Tensor image;   // F32 [N, C, D, H, W]
+  Tensor label;   // I32 [N, 1, D, H, W]
+  Tensor weight;  // F32 [N, 1, D, H, W], or undefined
   std::vector<std::string> ids;
   std::vector<Index3> origins;
   std::int64_t number = 0;  // 0, 1, 2, ... of the run

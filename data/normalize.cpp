@@ -12,6 +12,14 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMinStd = 1e-8;
+constexpr double kLowPercent = 0.5, kHighPercent = 99.5;
+constexpr std::size_t kMaxSample = std::size_t{1} << 22;
+
+// Every second value: as if the stride had been twice as long from the start.
+void thin(std::vector<float>& values) {
+  for (std::size_t i = 0; 2 * i < values.size(); ++i) values[i] = values[2 * i];
+  values.resize((values.size() + 1) / 2);
+}
 
 }  // namespace
 
@@ -39,6 +47,12 @@ void ChannelStatistics::add_slice(std::span<const float> values, std::int64_t z,
   }
   const auto n = static_cast<double>(values.size());
   if (values.empty()) return;
+  if (options_.kind == NormalizeKind::kPercentile)
+    for (const float value : values) {
+      if (seen_++ % stride_ != 0) continue;
+      sample_.push_back(static_cast<float>(std::clamp(static_cast<double>(value), low_, high_)));
+      if (sample_.size() > kMaxSample) thin(sample_), stride_ *= 2;
+    }
   const double mean = sum / n;
   double squares = 0;
   for (const float value : values) {
@@ -58,9 +72,22 @@ ChannelScale ChannelStatistics::scale() const {
     case NormalizeKind::kNone:
       break;
     case NormalizeKind::kCt:
-      scale.shift = options_.mean;
-      scale.factor = 1 / options_.std;
+      if (!options_.mean || !options_.std)
+        fail(ErrorKind::kConfig,
+             "[normalize] channel {}: got kind ct without mean and std, expected those of the "
+             "training set",
+             options_.channel);
+      scale.shift = *options_.mean;
+      scale.factor = 1 / *options_.std;
       break;
+    case NormalizeKind::kPercentile: {
+      std::vector<float> sample = sample_;
+      scale.low = percentile(sample, kLowPercent);
+      scale.high = percentile(sample, kHighPercent);
+      scale.shift = scale.low;
+      scale.factor = scale.high > scale.low ? 1 / (scale.high - scale.low) : 0;
+      break;
+    }
     case NormalizeKind::kMinmax:
       scale.shift = min_;
       scale.factor = max_ > min_ ? 1 / (max_ - min_) : 0;
@@ -72,6 +99,17 @@ ChannelScale ChannelStatistics::scale() const {
       break;
   }
   return scale;
+}
+
+double percentile(std::span<float> values, double percent) {
+  const double at = percent / 100 * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::ptrdiff_t>(at);
+  std::nth_element(values.begin(), values.begin() + low, values.end());
+  const double first = static_cast<double>(values[static_cast<std::size_t>(low)]);
+  const double part = at - static_cast<double>(low);
+  if (part == 0) return first;
+  const double second = static_cast<double>(*std::min_element(values.begin() + low + 1, values.end()));
+  return first + part * (second - first);
 }
 
 NormalizeOptions normalize_options_of(const std::vector<NormalizeOptions>& list, std::int64_t channel) {

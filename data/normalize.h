@@ -33,7 +33,9 @@ class ChannelStatistics {
   void add_slice(std::span<const float> values, std::int64_t z, std::int64_t width, const std::string& file);
 
   // zscore: shift mean, factor 1 / standard deviation (population). minmax: to [0, 1]. ct: the option's
-  // numbers. none: clip only. A constant channel under zscore or minmax becomes 0.
+  // numbers (Error{kConfig} without them). percentile: percentiles 0.5 and 99.5 to 0 and 1, limited there; of
+  // volumes above 2^22 voxels from every second, fourth, ... voxel. none: clip only. A constant channel under
+  // zscore, minmax or percentile becomes 0.
   ChannelScale scale() const;
 
  private:
@@ -43,7 +45,12 @@ class ChannelStatistics {
   double mean_ = 0,
          squares_ = 0;  // Chan, Golub, LeVeque 1983: mean and sum of squared deviations, combined per slice
   double min_, max_;
+  std::vector<float> sample_;  // kPercentile: every stride_-th value
+  std::int64_t stride_ = 1, seen_ = 0;
 };
+
+// Percentile `percent` of values, linear between neighbours (numpy's default); reorders them. Not empty.
+double percentile(std::span<float> values, double percent);
 
 // The options of channel `channel`: those that name it, else a z-score.
 NormalizeOptions normalize_options_of(const std::vector<NormalizeOptions>& list, std::int64_t channel);

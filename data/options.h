@@ -21,18 +21,28 @@ struct LabelClass {
 
 enum class OtherLabels { kError, kBackground };
 enum class Orientation { kCanonical, kKeep };
-enum class NormalizeKind { kZscore, kCt, kMinmax, kNone };
-enum class CacheKind { kRam, kNone };
+enum class NormalizeKind { kZscore, kCt, kMinmax, kPercentile, kNone };
+enum class CacheKind { kRam, kDisk, kNone };
 enum class BlendKind { kGaussian, kConstant };
 enum class EmptyPolicy { kWorst, kSkip };
 enum class PredictionKind { kLabels, kProbabilities };
 enum class PostprocessKind { kNone, kKeepLargest, kAuto };
 
+struct SplitOptions {
+  std::optional<std::string> file;
+  std::optional<std::int64_t> folds;
+  std::int64_t fold = 0;
+  std::optional<std::vector<double>> ratios;
+  std::optional<std::string> group;
+
+  bool active() const { return file || folds || ratios; }
+};
+
 struct NormalizeOptions {
   std::int64_t channel = 0;
   NormalizeKind kind = NormalizeKind::kZscore;
   std::optional<std::array<double, 2>> clip;
-  double mean = 0, std = 1;  // kCt
+  std::optional<double> mean, std;  // kCt; nullopt: by the training set (data/fingerprint.h)
   friend bool operator==(const NormalizeOptions&, const NormalizeOptions&) = default;
 };
 
@@ -42,23 +52,38 @@ struct DataOptions {
   Orientation orientation = Orientation::kCanonical;
   std::vector<LabelClass> labels;  // class index = place in the list; 0 is background
   OtherLabels other_labels = OtherLabels::kError;
+  std::optional<std::int64_t> ignore_label;
+  std::vector<LabelClass> regions;          // multi-label targets: values of the files, which may overlap
+  std::vector<std::int64_t> region_values;  // written for each region; empty: see fields()
+  SplitOptions split;
+  std::optional<std::array<double, 3>> spacing;  // z, y, x in mm; nullopt: keep
+  bool crop_nonzero = false;
   std::vector<NormalizeOptions> normalize;  // channels not named: z-score
   CacheKind cache = CacheKind::kRam;
   std::int64_t cache_bytes = std::int64_t{8} << 30;
+  std::optional<std::string> cache_folder;
   std::optional<std::int64_t> workers;  // nullopt: auto
   std::int64_t prefetch = 2;
 
   std::int64_t classes() const { return static_cast<std::int64_t>(labels.size()); }
+  // Channels of the network's output.
+  std::int64_t outputs() const {
+    return regions.empty() ? classes() : static_cast<std::int64_t>(regions.size());
+  }
 };
 
 struct AugmentProbability {
-  double mirror = 0.5, noise = 1, brightness = 1;
+  double rotate = 0.2, scale = 0.2, elastic = 0.2, noise = 1, blur = 0.2, brightness = 1, contrast = 0.15,
+         low_resolution = 0.25, gamma_inverted = 0.1, gamma = 0.3, mirror = 0.5;
 };
 
 struct AugmentOptions {
   std::vector<std::string> mirror;  // of "z", "y", "x"
+  double rotate_deg = 0;
+  std::optional<std::array<double, 2>> scale,
+      elastic;  // elastic: standard deviation of shifts, distance of points
   double noise_std = 0;
-  std::optional<std::array<double, 2>> brightness;
+  std::optional<std::array<double, 2>> blur_sigma, brightness, contrast, gamma, low_resolution;
   AugmentProbability probability;
 };
 
@@ -94,6 +119,7 @@ struct PredictOptions {
   std::vector<std::string> ensemble;  // run folders
 };
 
+Fields fields(SplitOptions& options);
 Fields fields(NormalizeOptions& options);
 Fields fields(DataOptions& options);
 Fields fields(AugmentProbability& options);

@@ -5,36 +5,84 @@
 #include "core/base/log.h"
 #include "core/base/rng.h"
 #include "data/augment.h"
+#include "data/case_cache.h"
 #include "data/patch_sampler.h"
+#include "data/spatial.h"
+#include "data/split.h"
 
 namespace tandem {
 
-PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment)
-    : patch_(patch), augment_(augment) {
+namespace {
+
+LabelMap checked_labels(const DataOptions& data) {
   if (data.train.empty())
     fail(ErrorKind::kConfig, "[data] data.train: got no files, expected at least one case to train on");
-  std::int64_t cached_bytes = 0, uncached = 0;
+  return LabelMap(data);
+}
+
+// Class indices [1, 1, D, H, W] to targets [1, R, D, H, W], which are stored D, H, W, R.
+Tensor region_targets(const Tensor& classes, const LabelMap& labels) {
+  Tensor targets(classes.shape().with(1, labels.regions()), DType::kI32, kCpuDevice, MemoryCategory::kData);
+  const std::int32_t* cls = classes.data<std::int32_t>();
+  std::int32_t* target = targets.data<std::int32_t>();
+  for (std::int64_t v = 0; v < classes.numel(); ++v, ++cls)
+    for (std::int64_t r = 0; r < labels.regions(); ++r)
+      *target++ = *cls == kIgnoredLabel ? kIgnoredLabel : labels.in_region(r, *cls) ? 1 : 0;
+  return targets;
+}
+
+}  // namespace
+
+PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment)
+    : labels_(checked_labels(data)), patch_(patch), augment_(augment) {
+  std::int64_t cached_bytes = 0, on_disk = 0;
+  const std::int64_t most_bytes = memory_for_cases(data);
+  std::filesystem::path folder;
   for (const CaseEntry& entry : training_cases(data)) {
     const std::string& file = entry.file();
-    std::unique_ptr<VoxelSource> source = open_case(entry, data.orientation);
-    const CaseInfo info = source->info();
+    const CaseInfo info = read_case_info(entry, data.orientation);
     if (!info.has_labels)
       fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to train on", file);
     if (!cases_.empty() && info.channels != channels())
       fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", file, info.channels, channels(),
            cases_.front()->info().file);
-    const std::int64_t bytes = PreparedCase::memory_bytes(info);
-    const bool in_memory = data.cache == CacheKind::kRam && cached_bytes + bytes <= data.cache_bytes;
-    if (in_memory) cached_bytes += bytes;
-    if (!in_memory && data.cache == CacheKind::kRam) ++uncached;
-    cases_.push_back(std::make_unique<PreparedCase>(std::move(source), data, in_memory));
+    has_weights_ = has_weights_ || info.has_weights;
+    const bool by_box = is_case_file_name(file) && !data.spacing && !data.crop_nonzero;
+    const std::int64_t bytes = PreparedCase::memory_bytes(info, data);
+    const bool fits = data.cache == CacheKind::kRam && cached_bytes + bytes <= most_bytes;
+    if (fits) cached_bytes += bytes;
+    if (fits || data.cache == CacheKind::kNone) {
+      cases_.push_back(
+          std::make_unique<PreparedCase>(open_case(entry, data.orientation), data, fits || !by_box));
+      if (cases_.back()->in_memory()) cases_.back()->release_source();
+    } else {
+      if (folder.empty()) folder = cache_folder(data);
+      cases_.push_back(open_cached(entry, data, folder));
+      ++on_disk;
+    }
     if (cases_.back()->foreground().present_foreground().empty())
       log_warning("[data] {}: has no foreground voxel; its patches are placed at random", file);
   }
-  if (uncached > 0)
-    log_warning("[data] {} of {} cases do not fit data.cache_bytes ({} bytes) and are read from their files",
-                uncached, cases_.size(), data.cache_bytes);
+  if (on_disk > 0)
+    log_info("{} of {} cases are read from the cache {}", on_disk, cases_.size(), folder.string());
 }
+
+namespace {
+
+// Reads the box that the map needs, and the patch through it.
+void read_through(const PreparedCase& source, const SpatialMap& map, const Index3& origin,
+                  const PatchView& patch) {
+  const SpatialBox box = spatial_box(map);
+  const auto voxels = static_cast<std::size_t>(voxel_count(box.size));
+  std::vector<float> image(voxels * static_cast<std::size_t>(patch.channels)),
+      weight(patch.weight.empty() ? 0 : voxels);
+  std::vector<std::int32_t> label(voxels);
+  source.read_box({origin[0] + box.begin[0], origin[1] + box.begin[1], origin[2] + box.begin[2]}, box.size,
+                  image, label, weight);
+  resample_patch(map, box, {box.size, patch.channels, image, label, weight}, patch);
+}
+
+}  // namespace
 
 Sample PatchDataset::get(std::int64_t index, const Draw& draw) const {
   const PreparedCase& source = *cases_[static_cast<std::size_t>(index)];
@@ -44,13 +92,22 @@ Sample PatchDataset::get(std::int64_t index, const Draw& draw) const {
   Sample sample{
       Tensor({1, channels(), size[0], size[1], size[2]}, DType::kF32, kCpuDevice, MemoryCategory::kData),
       Tensor({1, 1, size[0], size[1], size[2]}, DType::kI32, kCpuDevice, MemoryCategory::kData),
-      source.info().id, draw_origin(source, patch_, forced, stream)};
-  const PatchView patch{size,
-                        channels(),
-                        {sample.image.data<float>(), static_cast<std::size_t>(sample.image.numel())},
-                        {sample.label.data<std::int32_t>(), static_cast<std::size_t>(sample.label.numel())}};
-  source.read_box(sample.origin, size, patch.image, patch.label);
+      source.info().id,
+      draw_origin(source, patch_, forced, stream)};
+  PatchView patch{size,
+                  channels(),
+                  {sample.image.data<float>(), static_cast<std::size_t>(sample.image.numel())},
+                  {sample.label.data<std::int32_t>(), static_cast<std::size_t>(sample.label.numel())}};
+  if (has_weights_) {
+    sample.weight = Tensor(sample.label.shape(), DType::kF32, kCpuDevice, MemoryCategory::kData);
+    patch.weight = {sample.weight.data<float>(), static_cast<std::size_t>(sample.weight.numel())};
+  }
+  if (const std::optional<SpatialMap> map = draw_spatial(augment_, size, draw))
+    read_through(source, *map, sample.origin, patch);
+  else
+    source.read_box(sample.origin, size, patch.image, patch.label, patch.weight);
   augment_patch(patch, augment_, draw);
+  if (labels_.regions() > 0) sample.label = region_targets(sample.label, labels_);
   return sample;
 }
 

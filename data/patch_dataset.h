@@ -16,16 +16,21 @@ class PatchDataset final : public Dataset {
  public:
   // Opens and scans the cases of data.train; keeps them in memory as data.cache and data.cache_bytes say.
   // Error{kData} for no case, a case without labels, or cases with different numbers of channels.
+  // Samples carry /weight where a case has it; voxels of other cases weigh 1. With data.regions their labels
+  // are [1, R, D, H, W]: 1 in the regions that hold a voxel, else 0, or kIgnoredLabel in all of them.
   PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(cases_.size()); }
   Sample get(std::int64_t index, const Draw& draw) const override;
 
   std::int64_t channels() const { return cases_.front()->channels(); }
+  bool has_weights() const { return has_weights_; }
   const std::vector<std::unique_ptr<PreparedCase>>& cases() const { return cases_; }
 
  private:
   std::vector<std::unique_ptr<PreparedCase>> cases_;
+  bool has_weights_ = false;  // of one case at least: then every sample has them
+  LabelMap labels_;
   PatchOptions patch_;
   AugmentOptions augment_;
 };

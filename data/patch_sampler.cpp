@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tandem {
 
@@ -23,11 +24,28 @@ Index3 clamped_origin(const Index3& centre, const Index3& size, const Index3& sh
   return origin;
 }
 
+namespace {
+
+// Any voxel that is not ignored, all alike; nothing if there is none.
+std::optional<Index3> draw_annotated(const PreparedCase& source, RandomStream& stream) {
+  std::int64_t total = 0, cls = 0;
+  for (std::int64_t c = 0; c < source.classes(); ++c) total += source.foreground().count(c);
+  if (total == 0) return std::nullopt;
+  std::int64_t k = stream.below(total);
+  for (; k >= source.foreground().count(cls); ++cls) k -= source.foreground().count(cls);
+  return source.voxel_of_class(cls, k);
+}
+
+}  // namespace
+
 Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced,
                    RandomStream& stream) {
   const Index3& shape = source.shape();
   const std::vector<std::int64_t> present = source.foreground().present_foreground();
   if (!forced || present.empty()) {
+    if (source.ignores())
+      if (const auto annotated = draw_annotated(source, stream))
+        return clamped_origin(*annotated, options.size, shape);
     Index3 origin = clamped_origin({0, 0, 0}, options.size, shape);
     for (std::size_t a = 0; a < 3; ++a)
       if (shape[a] > options.size[a]) origin[a] = stream.below(shape[a] - options.size[a] + 1);

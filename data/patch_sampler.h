@@ -8,8 +8,9 @@
 namespace tandem {
 
 // True for the samples of a batch that must contain foreground: slot >= round(batch_size * (1 - foreground)),
-// ties to even (nnU-Net's oversample_foreground_percent). Where that would be all of the batch or nothing of it, each
-// sample draws with the probability `foreground` instead: a share of 0.75 in batches of two is not a share of 1.
+// ties to even (nnU-Net's oversample_foreground_percent). Where that would be all of the batch or nothing of
+// it, each sample draws with the probability `foreground` instead: a share of 0.75 in batches of two is not a
+// share of 1.
 bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double foreground,
                           RandomStream& stream);
 
@@ -18,7 +19,8 @@ bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double for
 Index3 clamped_origin(const Index3& centre, const Index3& size, const Index3& shape);
 
 // forced: a class present in the case (class_first: all alike, else by their voxels), one of its voxels,
-// clamped_origin around it; else, and for a case without foreground, uniform over all places.
+// clamped_origin around it; else, and for a case without foreground, uniform over all places, or with an
+// ignore label around a voxel that somebody labelled.
 Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced,
                    RandomStream& stream);
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 
 #include "core/base/error.h"
+#include "data/case_cache.h"
 
 namespace tandem {
 namespace {
@@ -36,13 +38,22 @@ void mean_softmax(std::span<const float> scores, std::span<float> mean, std::spa
   }
 }
 
+// Mean of the models' sigmoid of each of R independent outputs: scores [models * R] -> mean [R].
+void mean_sigmoid(std::span<const float> scores, std::span<float> mean) {
+  const auto models = static_cast<float>(scores.size() / mean.size());
+  std::fill(mean.begin(), mean.end(), 0.0f);
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    mean[i % mean.size()] += 1 / (1 + std::exp(-scores[i])) / models;
+}
+
 // Turns finished lines into the result. Lines come from several threads; each voxel is written once.
 class ResultBuilder {
  public:
   ResultBuilder(const Geometry& geometry, std::int64_t models, const PredictionRequest& request)
       : shape_(geometry.shape()),
         classes_(as_size(request.classes)),
-        softmax_(models > 1 || request.probabilities) {
+        softmax_(models > 1 || request.probabilities),
+        regions_(request.region_classes) {
     result_.labels.resize(as_size(voxel_count(shape_)));
     if (!request.probabilities) return;
     result_.probabilities = Volume{geometry, request.classes, {}};
@@ -60,12 +71,17 @@ class ResultBuilder {
     std::vector<float> mean(classes_), room(classes_);
     for (std::size_t x = 0; x < as_size(shape_[2]); ++x) {
       std::span<const float> scores = logits.subspan(x * channels, channels);
-      if (softmax_) {
+      if (!regions_.empty()) {
+        mean_sigmoid(scores, mean);
+        for (std::size_t r = 0; r < classes_; ++r)
+          if (mean[r] > 0.5f) result_.labels[first + x] = regions_[r];
+      } else if (softmax_) {
         mean_softmax(scores, mean, room);
         scores = mean;
       }
-      result_.labels[first + x] =
-          static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+      if (regions_.empty())
+        result_.labels[first + x] =
+            static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
       if (!result_.probabilities) continue;
       for (std::size_t k = 0; k < classes_; ++k)
         result_.probabilities->values[k * result_.labels.size() + first + x] = mean[k];
@@ -85,9 +101,37 @@ class ResultBuilder {
   Index3 shape_;
   std::size_t classes_;
   bool softmax_;
+  std::vector<std::int32_t> regions_;
   std::atomic<std::int64_t> bad_{0};
   CasePrediction result_;
 };
+
+// Logits of voxels that data.crop_nonzero cut away: background beyond doubt, all other outputs as unlikely.
+constexpr float kSure = 30;
+
+using LineTaker = std::function<void(std::int64_t z, std::int64_t y, std::span<const float> logits)>;
+
+// Logits [Z, Y, X, channels] of the prepared volume, line by line on the grid of its source.
+void take_source_lines(const PreparedCase& source, std::vector<float> logits,
+                       const PredictionRequest& request, const LineTaker& take) {
+  const ResamplePlan& plan = source.plan();
+  const Index3 &whole = source.info().geometry.shape(), &begin = source.crop_begin();
+  const auto channels = static_cast<std::int64_t>(logits.size()) / voxel_count(plan.to);
+  logits = resample_values(logits, {plan.to, plan.from, plan.separate}, channels, 1);
+  std::vector<float> outside(as_size(whole[2] * channels), -kSure);
+  if (request.region_classes.empty())
+    for (std::size_t i = 0; i < outside.size(); i += as_size(request.classes)) outside[i] = kSure;
+  const std::int64_t row = plan.from[2] * channels;
+  for (std::int64_t z = 0; z < whole[0]; ++z)
+    for (std::int64_t y = 0; y < whole[1]; ++y) {
+      std::vector<float> line = outside;
+      const std::int64_t inner_z = z - begin[0], inner_y = y - begin[1];
+      if (inner_z >= 0 && inner_z < plan.from[0] && inner_y >= 0 && inner_y < plan.from[1])
+        std::copy_n(logits.begin() + (inner_z * plan.from[1] + inner_y) * row, row,
+                    line.begin() + begin[2] * channels);
+      take(z, y, line);
+    }
+}
 
 }  // namespace
 
@@ -104,9 +148,16 @@ WindowOptions window_options(const ValidateOptions& validate, const PatchOptions
 }
 
 PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataOptions& data) {
-  const bool fits =
-      data.cache == CacheKind::kRam && PreparedCase::memory_bytes(source->info()) <= data.cache_bytes;
+  const bool fits = data.cache == CacheKind::kRam &&
+                    PreparedCase::memory_bytes(source->info(), data) <= memory_for_cases(data);
   return PreparedCase(std::move(source), data, fits);
+}
+
+PredictionRequest prediction_request(const LabelMap& labels) {
+  PredictionRequest request{.classes = labels.regions() > 0 ? labels.regions() : labels.classes()};
+  for (std::int64_t r = 0; r < labels.regions(); ++r)
+    request.region_classes.push_back(labels.region_class(r));
+  return request;
 }
 
 CasePrediction predict_case(const PreparedCase& source, const WindowOptions& options,
@@ -119,10 +170,21 @@ CasePrediction predict_case(const PreparedCase& source, const WindowOptions& opt
                             .read = [&](const Index3& begin, const Index3& size, std::span<float> values) {
                               source.read_box(begin, size, values, {});
                             }};
-  sliding_window(volume, options, models, [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
+  const LineTaker take = [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
     result.take(z, y, logits);
-  });
-  return result.finish(voxel_count(source.shape()) * request.classes * count);
+  };
+  if (source.on_source_grid()) {
+    sliding_window(volume, options, models, take);
+  } else {
+    const std::int64_t row = source.shape()[2] * request.classes * count;
+    std::vector<float> all(as_size(source.shape()[0] * source.shape()[1] * row));
+    sliding_window(volume, options, models,
+                   [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
+                     std::copy(logits.begin(), logits.end(), all.begin() + (z * source.shape()[1] + y) * row);
+                   });
+    take_source_lines(source, std::move(all), request, take);
+  }
+  return result.finish(voxel_count(source.info().geometry.shape()) * request.classes * count);
 }
 
 std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options, std::int64_t models,
@@ -137,10 +199,7 @@ std::vector<std::int32_t> reference_labels(const PreparedCase& source) {
   if (!source.has_labels())
     fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to compare with",
          source.info().file);
-  std::vector<float> image(as_size(voxel_count(source.shape()) * source.channels()));
-  std::vector<std::int32_t> labels(as_size(voxel_count(source.shape())));
-  source.read_box({0, 0, 0}, source.shape(), image, labels);
-  return labels;
+  return source.source_labels();
 }
 
 }  // namespace tandem

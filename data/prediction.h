@@ -30,10 +30,17 @@ struct CasePrediction {
 struct PredictionRequest {
   std::int64_t classes = 1;
   bool probabilities = false;
+  // With data.regions: the class of each output. Then the outputs are independent (sigmoid), and a voxel has
+  // the class of the last region whose mean probability is above one half (nnU-Net's decoding), class 0 where
+  // there is none.
+  std::vector<std::int32_t> region_classes = {};
 };
+PredictionRequest prediction_request(const LabelMap& labels);
 
-// Runs the models over the whole case. One model: the class of the largest logit; several, or probabilities
-// asked for: softmax of each model's logits, and their mean. Error{kNumeric} if a logit is NaN.
+// Runs the models over the whole case; the result lies on the grid of its source (info().geometry), to which
+// logits of a resampled case go back linearly, as nnU-Net resamples probabilities. One model: the class of
+// the largest logit; several, or probabilities asked for: softmax of each model's logits, and their mean.
+// Error{kNumeric} if a logit is NaN.
 CasePrediction predict_case(const PreparedCase& source, const WindowOptions& options,
                             std::span<const PatchModel> models, const PredictionRequest& request);
 
@@ -41,7 +48,8 @@ CasePrediction predict_case(const PreparedCase& source, const WindowOptions& opt
 std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options, std::int64_t models,
                               const PredictionRequest& request);
 
-// Class indices of the whole case, [Z, Y, X]; Error{kData} if it has no labels.
+// Class indices (or kIgnoredLabel) of the whole case on that grid, [Z, Y, X]; Error{kData} if it has no
+// labels.
 std::vector<std::int32_t> reference_labels(const PreparedCase& source);
 
 }  // namespace tandem

@@ -13,6 +13,11 @@ constexpr std::int64_t kSlabSlices = 32;
 
 std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
+std::uint8_t class_of(std::int32_t label) {
+  return label == kIgnoredLabel ? kIgnoredClass : static_cast<std::uint8_t>(label);
+}
+std::int32_t label_of(std::uint8_t cls) { return cls == kIgnoredClass ? kIgnoredLabel : cls; }
+
 // planes [C, n] -> interleaved [n, C], normalised.
 void interleave(std::span<const float> planes, const std::vector<ChannelScale>& scales,
                 std::span<float> out) {
@@ -36,26 +41,62 @@ void expect_channels(const std::vector<NormalizeOptions>& normalize, const CaseI
 }  // namespace
 
 PreparedCase::PreparedCase(std::unique_ptr<VoxelSource> source, const DataOptions& options, bool in_memory)
-    : source_(std::move(source)),
-      info_(source_->info()),
-      labels_(options.labels, options.other_labels),
-      in_memory_(in_memory) {
+    : source_(std::move(source)), info_(source_->info()), labels_(options), in_memory_(in_memory) {
   expect_channels(options.normalize, info_);
-  scan(options);
-  if (!in_memory_) return;
-  image_.resize(as_size(voxel_count(shape()) * channels()));
-  for (std::int64_t z = 0; z < shape()[0]; z += kSlabSlices) {
-    const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape()[0] - z), shape()[1], shape()[2]};
-    std::vector<float> planes(as_size(voxel_count(size) * channels()));
-    source_->read_image(begin, size, planes);
-    interleave(planes, scales_,
-               std::span(image_).subspan(as_size(z * shape()[1] * shape()[2] * channels()), planes.size()));
+  plan_.from = plan_.to = info_.geometry.shape();
+  if (options.spacing || options.crop_nonzero) {
+    prepare(options);
+    return;
   }
+  scan(options);
+  if (in_memory_) keep_image();
+}
+
+PreparedCase::PreparedCase(std::unique_ptr<BrickFile> bricks, const CaseInfo& info,
+                           const DataOptions& options)
+    : bricks_(std::move(bricks)),
+      info_(info),
+      labels_(options),
+      foreground_(bricks_->info().foreground),
+      scales_(bricks_->info().scales),
+      in_memory_(false) {
+  plan_.from = plan_.to = bricks_->info().shape;
+}
+
+void PreparedCase::write_bricks(const std::filesystem::path& path, const CacheKey& key) const {
+  const BrickInfo info{shape(), channels(), has_labels(), has_weights(), scales_, foreground_};
+  BrickFile::write(path, key, info, [this](const Index3& begin, const Index3& size, const BrickParts& parts) {
+    std::vector<std::int32_t> labels(parts.classes.size());
+    read_inside(begin, size, {parts.image, labels, parts.weights});
+    std::transform(labels.begin(), labels.end(), parts.classes.begin(), &class_of);
+  });
+}
+
+void PreparedCase::release_source() {
+  check_internal(in_memory_, "the source of a case that is read from it");
   source_.reset();
 }
 
-std::int64_t PreparedCase::memory_bytes(const CaseInfo& info) {
-  return voxel_count(info.geometry.shape()) * (info.channels * static_cast<std::int64_t>(sizeof(float)) + 1);
+void PreparedCase::keep_image() {
+  image_.resize(as_size(voxel_count(shape()) * channels()));
+  if (has_weights()) weights_.resize(as_size(voxel_count(shape())));
+  for (std::int64_t z = 0; z < shape()[0]; z += kSlabSlices) {
+    const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape()[0] - z), shape()[1], shape()[2]};
+    const std::int64_t first = z * shape()[1] * shape()[2];
+    std::vector<float> planes(as_size(voxel_count(size) * channels()));
+    source_->read_image(begin, size, planes);
+    interleave(planes, scales_, std::span(image_).subspan(as_size(first * channels()), planes.size()));
+    if (has_weights())
+      source_->read_weights(begin, size,
+                            std::span(weights_).subspan(as_size(first), as_size(voxel_count(size))));
+  }
+}
+
+std::int64_t PreparedCase::memory_bytes(const CaseInfo& info, const DataOptions& options) {
+  const Geometry& grid = info.geometry;
+  const Index3 shape =
+      options.spacing ? resampled_shape(grid.shape(), grid.spacing_mm(), *options.spacing) : grid.shape();
+  return voxel_count(shape) * (info.channels * static_cast<std::int64_t>(sizeof(float)) + 1);
 }
 
 void PreparedCase::scan(const DataOptions& options) {
@@ -63,7 +104,7 @@ void PreparedCase::scan(const DataOptions& options) {
   std::vector<ChannelStatistics> statistics;
   for (std::int64_t c = 0; c < channels(); ++c)
     statistics.emplace_back(normalize_options_of(options.normalize, c));
-  foreground_ = ClassIndex(labels_.classes(), shape());
+  foreground_ = ClassIndex(labels_.classes(), shape(), labels_.ignores());
   UnknownLabels unknown;
   if (in_memory_ && has_labels()) classes_.reserve(as_size(voxel_count(shape())));
   for (std::int64_t z = 0; z < shape()[0]; z += kSlabSlices) {
@@ -89,38 +130,51 @@ void PreparedCase::scan(const DataOptions& options) {
   for (const ChannelStatistics& channel : statistics) scales_.push_back(channel.scale());
 }
 
-void PreparedCase::read_inside(const Index3& begin, const Index3& size, std::span<float> image,
-                               std::span<std::int32_t> label) const {
+void PreparedCase::read_inside(const Index3& begin, const Index3& size, const Parts& parts) const {
+  const auto& [image, label, weight] = parts;
+  if (bricks_) {
+    std::vector<std::uint8_t> classes(label.size());
+    bricks_->read(begin, size, {image, classes, weight});
+    std::transform(classes.begin(), classes.end(), label.begin(), &label_of);
+    return;
+  }
   if (!in_memory_) {
     std::vector<float> planes(image.size());
     source_->read_image(begin, size, planes);
     interleave(planes, scales_, image);
+    if (!weight.empty()) source_->read_weights(begin, size, weight);
     if (label.empty()) return;
     source_->read_labels(begin, size, label);
     std::vector<std::uint8_t> classes(label.size());
     UnknownLabels unknown;
     labels_.apply(label, classes, unknown);
-    std::copy(classes.begin(), classes.end(), label.begin());
+    std::transform(classes.begin(), classes.end(), label.begin(), &label_of);
     return;
   }
   const auto row_values = static_cast<std::ptrdiff_t>(size[2] * channels());
   auto target = image.begin();
   auto label_target = label.begin();
+  auto weight_target = weight.begin();
   for (std::int64_t z = begin[0]; z < begin[0] + size[0]; ++z)
     for (std::int64_t y = begin[1]; y < begin[1] + size[1]; ++y) {
       const std::int64_t voxel = (z * shape()[1] + y) * shape()[2] + begin[2];
       const auto row = image_.begin() + voxel * channels();
       target = std::copy(row, row + row_values, target);
-      if (label.empty()) continue;
-      const auto classes = classes_.begin() + voxel;
-      label_target = std::copy(classes, classes + size[2], label_target);
+      if (!label.empty()) {
+        const auto classes = classes_.begin() + voxel;
+        label_target = std::transform(classes, classes + size[2], label_target, &label_of);
+      }
+      if (weight.empty()) continue;
+      weight_target = weights_.empty() ? std::fill_n(weight_target, size[2], 1.0f)
+                                       : std::copy_n(weights_.begin() + voxel, size[2], weight_target);
     }
 }
 
 void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<float> image,
-                            std::span<std::int32_t> label) const {
-  check_internal(image.size() == as_size(voxel_count(size) * channels()) &&
-                     (label.empty() || label.size() == as_size(voxel_count(size))),
+                            std::span<std::int32_t> label, std::span<float> weight) const {
+  const std::size_t voxels = as_size(voxel_count(size));
+  check_internal(image.size() == voxels * as_size(channels()) && (label.empty() || label.size() == voxels) &&
+                     (weight.empty() || weight.size() == voxels),
                  "read_box: buffers do not have the size of the box");
   check_internal(label.empty() || has_labels(), "read_box: labels of a case without labels");
   Index3 first{}, inside{};
@@ -128,13 +182,15 @@ void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<f
     first[a] = std::clamp<std::int64_t>(begin[a], 0, shape()[a]);
     inside[a] = std::clamp<std::int64_t>(begin[a] + size[a], 0, shape()[a]) - first[a];
   }
-  if (inside == size) return read_inside(begin, size, image, label);
+  if (inside == size) return read_inside(begin, size, {image, label, weight});
   std::fill(image.begin(), image.end(), 0.0f);
   std::fill(label.begin(), label.end(), 0);
-  if (voxel_count(inside) <= 0) return;
-  std::vector<float> part(as_size(voxel_count(inside) * channels()));
-  std::vector<std::int32_t> label_part(label.empty() ? 0 : as_size(voxel_count(inside)));
-  read_inside(first, inside, part, label_part);
+  std::fill(weight.begin(), weight.end(), 0.0f);
+  const std::int64_t count = voxel_count(inside);
+  if (count <= 0) return;
+  std::vector<float> part(as_size(count * channels())), weight_part(weight.empty() ? 0 : as_size(count));
+  std::vector<std::int32_t> label_part(label.empty() ? 0 : as_size(count));
+  read_inside(first, inside, {part, label_part, weight_part});
   for (std::int64_t z = 0; z < inside[0]; ++z)
     for (std::int64_t y = 0; y < inside[1]; ++y) {
       const std::int64_t from = (z * inside[1] + y) * inside[2];
@@ -142,7 +198,21 @@ void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<f
           ((z + first[0] - begin[0]) * size[1] + y + first[1] - begin[1]) * size[2] + first[2] - begin[2];
       std::copy_n(part.begin() + from * channels(), inside[2] * channels(), image.begin() + to * channels());
       if (!label.empty()) std::copy_n(label_part.begin() + from, inside[2], label.begin() + to);
+      if (!weight.empty()) std::copy_n(weight_part.begin() + from, inside[2], weight.begin() + to);
     }
+}
+
+std::vector<std::int32_t> PreparedCase::source_labels() const {
+  check_internal(source_ != nullptr, "labels of a source that was released");
+  const Index3& whole = info_.geometry.shape();
+  std::vector<std::int32_t> values(as_size(voxel_count(whole)));
+  source_->read_labels({0, 0, 0}, whole, values);
+  std::vector<std::uint8_t> classes(values.size());
+  UnknownLabels unknown;
+  labels_.apply(values, classes, unknown);
+  LabelMap::expect_none(unknown, info_.file);
+  std::transform(classes.begin(), classes.end(), values.begin(), &label_of);
+  return values;
 }
 
 Index3 PreparedCase::voxel_of_class(std::int64_t cls, std::int64_t k) const {
@@ -150,7 +220,7 @@ Index3 PreparedCase::voxel_of_class(std::int64_t cls, std::int64_t k) const {
   const Index3 row{place.row / shape()[1], place.row % shape()[1], 0};
   std::vector<float> image(as_size(shape()[2] * channels()));
   std::vector<std::int32_t> label(as_size(shape()[2]));
-  read_inside(row, {1, 1, shape()[2]}, image, label);
+  read_inside(row, {1, 1, shape()[2]}, {image, label, {}});
   std::int64_t left = place.ordinal;
   for (std::int64_t x = 0; x < shape()[2]; ++x)
     if (label[as_size(x)] == cls && left-- == 0) return {row[0], row[1], x};

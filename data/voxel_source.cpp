@@ -101,7 +101,10 @@ LabelVolume read_labels_of(const std::string& file, const Volume& image, const s
 }
 
 CaseInfo read_case_info(const CaseEntry& entry, Orientation orientation) {
-  if (is_case_file_name(entry.file())) return CaseFile(entry.file()).info();
+  if (is_case_file_name(entry.file())) {
+    probe_case_file(entry.file(), false);
+    return CaseFile(entry.file()).info();
+  }
   CaseInfo info{.file = entry.file(), .id = entry.id, .channels = 0, .has_labels = !entry.label.empty()};
   for (const std::string& file : entry.images) {
     const NiftiInfo image = read_nifti_info(file);
@@ -112,7 +115,10 @@ CaseInfo read_case_info(const CaseEntry& entry, Orientation orientation) {
 }
 
 std::unique_ptr<VoxelSource> open_case(const CaseEntry& entry, Orientation orientation) {
-  if (is_case_file_name(entry.file())) return std::make_unique<CaseFile>(entry.file());
+  if (is_case_file_name(entry.file())) {
+    probe_case_file(entry.file(), true);
+    return std::make_unique<CaseFile>(entry.file());
+  }
   return std::make_unique<NiftiSource>(entry, orientation);
 }
 

@@ -1,12 +1,14 @@
 // Where voxels of a case come from: a case file read box by box, or volumes in memory (NIfTI images).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/case_list.h"
+#include "data/options.h"
 #include "data/volume.h"
 
 namespace tandem {
@@ -16,7 +18,7 @@ struct CaseInfo {
   Geometry geometry;
   std::int64_t channels = 1;
   std::vector<std::string> channel_names;
-  bool has_labels = false;
+  bool has_labels = false, has_weights = false;
 };
 
 // Any thread may read. Boxes must lie inside the volume.
@@ -28,6 +30,10 @@ class VoxelSource {
   virtual void read_image(const Index3& begin, const Index3& size, std::span<float> values) const = 0;
   // Fills values [size z, y, x]; Error{kData} if the case has no labels.
   virtual void read_labels(const Index3& begin, const Index3& size, std::span<std::int32_t> values) const = 0;
+  // Fills values [size z, y, x] of the loss weights; 1 where the case has none.
+  virtual void read_weights(const Index3&, const Index3&, std::span<float> values) const {
+    std::fill(values.begin(), values.end(), 1.0f);
+  }
 };
 
 // Error{kData} naming `other_file` unless both grids have one shape and affines that differ by at most 1e-3

@@ -18,18 +18,34 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
   };
 }
 
+namespace {
+
+// Classes, or the regions of the job with the classes that they hold.
+std::vector<ScoredRegion> scored_regions(const LabelMap& labels) {
+  if (labels.regions() == 0) return regions_of_classes(labels.names());
+  std::vector<ScoredRegion> regions{{labels.names().front(), {0}}};
+  for (std::int64_t r = 0; r < labels.regions(); ++r) {
+    regions.push_back({labels.output_names()[static_cast<std::size_t>(r) + 1], {}});
+    for (std::int64_t c = 0; c < labels.classes(); ++c)
+      if (labels.in_region(r, c)) regions.back().classes.push_back(static_cast<std::int32_t>(c));
+  }
+  return regions;
+}
+
+}  // namespace
+
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const EvaluationRequest& request, const PatchModel& model) {
-  const LabelMap labels(data.labels, data.other_labels);
-  const std::vector<ScoredRegion> regions = regions_of_classes(labels.names());
-  SegmentationScores scores(labels.names(), request.metrics);
+  const LabelMap labels(data);
+  const std::vector<ScoredRegion> regions = scored_regions(labels);
+  SegmentationScores scores(labels.output_names(), request.metrics);
   for (const CaseEntry& entry : cases) {
     const PreparedCase prepared = prepare_whole_case(open_case(entry, data.orientation), data);
     const std::vector<std::int32_t> truth = reference_labels(prepared);
     const CasePrediction predicted =
-        predict_case(prepared, request.window, std::span(&model, 1), {.classes = labels.classes()});
-    const LabelPair pair{prepared.shape(), prepared.info().geometry.spacing_mm(), labels.classes(),
-                         predicted.labels, truth};
+        predict_case(prepared, request.window, std::span(&model, 1), prediction_request(labels));
+    const LabelPair pair{prepared.info().geometry.shape(), prepared.info().geometry.spacing_mm(),
+                         labels.classes(), predicted.labels, truth};
     scores.add_case({.id = prepared.info().id,
                      .file = entry.file(),
                      .shape = pair.shape,

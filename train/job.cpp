@@ -3,6 +3,7 @@
 
 #include "core/backends/cpu/isa.h"
 #include "core/base/error.h"
+#include "data/nnunet.h"
 
 namespace tandem {
 namespace {
@@ -139,6 +140,7 @@ JobOptions load_job(const std::filesystem::path& path, const std::vector<std::st
   JobOptions job;
   const Fields description = fields(job);
   parse_options(load_config(path, overrides), description);
+  complete_from_nnunet(job.data);
   return job;
 }
 

@@ -97,8 +97,8 @@ Fields fields(CheckpointOptions& options);
 Fields fields(LogOptions& options);
 Fields fields(JobOptions& options);
 
-// The job of `path` with `overrides` ("key=value") applied. Throws Error{kConfig} with all errors of the
-// file.
+// The job of `path` with `overrides` ("key=value") applied, completed by the dataset.json of an nnU-Net
+// folder. Throws Error{kConfig} with all errors of the file.
 JobOptions load_job(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The dtype of `choice` on this machine: auto is BF16 where AMX or AVX-512 BF16 computes it, else FP32.

@@ -9,7 +9,9 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "data/fingerprint.h"
 #include "data/patch_dataset.h"
+#include "data/split.h"
 #include "train/criterion.h"
 #include "train/evaluate.h"
 #include "train/json.h"
@@ -35,13 +37,21 @@ TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals
           .stop_requested = [&signals] { return signals.requested(); }};
 }
 
+// The job with what its normalisation takes from the training set: so it stands in the run folder, where
+// evaluation and prediction find it.
+JobOptions with_training_numbers(const JobOptions& job) {
+  JobOptions result = job;
+  result.data = with_fingerprint(job.data);
+  return result;
+}
+
 class JobRun {
  public:
   JobRun(const JobOptions& job, const RunRequest& request)
-      : job_(job),
-        saved_job_(job),
+      : job_(with_training_numbers(job)),
+        saved_job_(with_training_numbers(job)),
         request_(request),
-        dataset_(std::make_shared<PatchDataset>(job.data, job.patch, job.augment)),
+        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment)),
         session_(make_session(job, dataset_->channels())),
         trainer_(session_.context, session_.precision, *session_.model, make_criterion(job.loss),
                  trainer_options(job, signals_)),
@@ -75,7 +85,7 @@ class JobRun {
   void save_or_retry_later();
   [[noreturn]] void stop();
 
-  const JobOptions& job_;
+  const JobOptions job_;
   JobOptions saved_job_;  // what the next checkpoint says: job_, or what the run goes on with
   const RunRequest& request_;
   StopSignals signals_;

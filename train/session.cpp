@@ -36,7 +36,7 @@ ModelSession make_session(const JobOptions& job, std::int64_t in_channels) {
   session.context = {.device = device_of(job.device),
                      .compute = session.precision.compute,
                      .seed = static_cast<std::uint64_t>(job.seed)};
-  session.model = make_model(job.model, in_channels, job.data.classes());
+  session.model = make_model(job.model, in_channels, job.data.outputs());
   return session;
 }
 

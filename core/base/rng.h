@@ -18,6 +18,13 @@ enum class RandomPurpose : std::uint32_t {
   kBrightness = 6,
   kSynthetic = 7,  // generated data
   kDropout = 8,
+  kSpatial = 20,  // rotation and scale of a patch
+  kElastic = 21,
+  kBlur = 22,
+  kContrast = 23,
+  kLowResolution = 24,
+  kGammaInverted = 25,
+  kGamma = 26,
 };
 
 // One Philox4x32-10 block. Known answer: key {0,0}, counter {0,0,0,0} -> {6627e8d5, e169c58d, bc57ac4c,

@@ -59,8 +59,9 @@ TEST_F(DataCommands, SynthThenConvertARegionInAnyOrderOfWords) {
 
 TEST_F(DataCommands, CheckSaysWhatIsWrongAndExitsWithThree) {
   ASSERT_EQ(run("synth ct.nii --label ct_seg.nii --size 8"), 0) << output_;
-  std::ofstream(folder_ / "job.yaml") << "data: {format: nifti, train: [ct.nii], labels: {background: 0, hip: [77, 78]}, "
-                                         "other_labels: background}\ntrain: {iterations: 1}\n";
+  std::ofstream(folder_ / "job.yaml")
+      << "data: {format: nifti, train: [ct.nii], labels: {background: 0, hip: [77, 78]}, "
+         "other_labels: background}\ntrain: {iterations: 1}\n";
   EXPECT_EQ(run("check job.yaml"), 0) << output_;
   EXPECT_TRUE(printed("1 case, 0 errors, 0 warnings")) << output_;
   EXPECT_EQ(run("check job.yaml data.other_labels=error --json"), 3) << output_;

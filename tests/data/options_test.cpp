@@ -53,7 +53,7 @@ TEST(DataOptions, BadValuesAreNamed) {
       {"labels: {background: 0, a: [1, 2.5]}\n", "a whole number within 32 bits"},
       {"labels: {background: 0, a: 5000000000}\n", "a whole number within 32 bits"},
       {"labels: {background: 0, a: []}\n", "at least one value"},
-      {"labels: {background: 0}\n", "got 1 classes, expected 2 to 256"},
+      {"labels: {background: 0}\n", "got 1 classes, expected 2 to 255"},
       {"labels: {a: 0, b: 1}\n", "got 'a' as the first class, expected 'background'"},
       {"labels: {background: 0, a: [1, 2], b: 2}\n", "got value 2 in both 'a' and 'b'"},
       {"labels: {background: 0, a: 1}\nnormalize: [{clip: [3, 1]}]\n",
