@@ -49,7 +49,7 @@ class JobRun {
  public:
   JobRun(const JobOptions& job, const RunRequest& request)
       : job_(with_training_numbers(job)),
-        saved_job_(with_training_numbers(job)),
+        saved_job_(job_),
         request_(request),
         dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment)),
         session_(make_session(job, dataset_->channels())),

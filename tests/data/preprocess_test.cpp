@@ -43,8 +43,9 @@ TEST(LabelMap, UnknownValuesAreNamedWithCountsAndFile) {
 }
 
 TEST(LabelMap, OutputsTheValuesThatWentIn) {
-  EXPECT_THAT(LabelMap({{"background", {0}}, {"a", {100}}, {"b", {-3}}}).output_values(),
-              ElementsAre(0, 100, -3));
+  EXPECT_THAT(
+      LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {100}}, {"b", {-3}}}).output_values(),
+      ElementsAre(0, 100, -3));
   EXPECT_THAT(LabelMap(kMerged).output_values(), ElementsAre(0, 1, 2));  // merged: the class index
 }
 

@@ -121,8 +121,8 @@ TEST(PreparedCase, AnotherSpacingAndBack) {
     const PreparedCase source(open_case(case_of_file(folder / "ball.h5")), options, false);
     EXPECT_EQ(source.shape(), crop ? (Index3{22, 21, 22}) : (Index3{30, 26, 32})) << crop;
     EXPECT_EQ(source.crop_begin(), crop ? (Index3{2, 3, 2}) : (Index3{0, 0, 0}));
-    // Volume in mm3 stays: 4/3 pi 9^3 = 3054.
-    EXPECT_NEAR(static_cast<double>(source.foreground().count(1)), 3054, 60);
+    // Volume in mm3 stays, up to the rounding of a surface of 1018 mm2: 4/3 pi 9^3 = 3054.
+    EXPECT_NEAR(static_cast<double>(source.foreground().count(1)), 3054, 250);
     const Index3 voxel = source.voxel_of_class(1, 100);
     std::vector<float> image(1);
     std::vector<std::int32_t> label(1);
@@ -185,7 +185,7 @@ TEST(Fingerprint, ForegroundOfTheTrainingSetOnly) {
 
 TEST(Normalize, Percentiles) {
   std::vector<float> values;
-  for (int i = 0; i <= 1000; ++i) values.push_back(static_cast<float>((i * 7) % 1001));
+  for (int i = 0; i <= 1000; ++i) values.push_back(static_cast<float>((i * 8) % 1001));
   std::vector<float> copy = values;
   EXPECT_DOUBLE_EQ(percentile(copy, 50), 500);
   EXPECT_DOUBLE_EQ(percentile(copy, 0.25), 2.5);
