@@ -184,28 +184,6 @@ void add_mirror(Fields& fields, MirrorTta& value) {
 
 }  // namespace
 
-Fields fields(SplitOptions& o) {
-  return Fields()
-      .path("file", o.file,
-            "A splits_final.json of nnU-Net: a list of {train, val} with ids of cases; null: none")
-      .integer("folds", o.folds, {.min = 2, .max = 1000},
-               "Folds of cross validation over data.train; null: none")
-      .integer("fold", o.fold, {.min = 0, .max = 999}, "Which fold is validation")
-      .numbers("ratios", o.ratios, {.min = 0, .max = 1, .min_size = 2, .max_size = 3},
-               "Shares of train, validation and test of data.train; null: none")
-      .text("group", o.group,
-            "Cases whose ids agree up to the first of this text, such as _, stay together; null: each alone")
-      .check([&o](ErrorList& errors) {
-        if (int{o.file.has_value()} + int{o.folds.has_value()} + int{o.ratios.has_value()} > 1)
-          errors.rule("file", "got more than one of file, folds and ratios, expected one");
-        if (o.folds && o.fold >= *o.folds)
-          errors.rule("fold", fmt::format("got {}, expected 0 to {}", o.fold, *o.folds - 1));
-        double sum = 0;
-        for (const double ratio : o.ratios.value_or(std::vector<double>())) sum += ratio;
-        if (sum > 1 + 1e-9) errors.rule("ratios", fmt::format("got a sum of {:g}, expected at most 1", sum));
-      });
-}
-
 Fields fields(NormalizeOptions& o) {
   return Fields()
       .integer("channel", o.channel, {.min = 0, .max = 1024}, "Channel of the image")
@@ -278,8 +256,7 @@ Fields& add_preparation(Fields& fields, DataOptions& o) {
           [&o](const ConfigNode& node, ErrorList& errors) { read_spacing(node, errors, o.spacing); },
           [&o] { return write_spacing(o.spacing); },
           "Voxel size to which every case is resampled, z y x (cubic splines; labels linear per class); "
-          "predictions "
-          "go back to the file's own grid",
+          "predictions go back to the file's own grid",
           "mm")
       .flag("crop_nonzero", o.crop_nonzero,
             "Cut each case to the box of its voxels that are not 0 in every channel")
@@ -294,8 +271,7 @@ Fields fields(DataOptions& o) {
       Fields()
           .choice("format", o.format, {"hdf5", "nifti", "nnunet"},
                   "Form of the files; hdf5: one case each, as `tandem data convert` writes them; nifti: "
-                  "images with "
-                  "their label maps; nnunet: a raw data folder with dataset.json (docs/formats.md)")
+                  "images with their label maps; nnunet: a raw data folder with dataset.json (docs/formats.md)")
           .paths("train", o.train, "Training cases: files, folders or globs")
           .paths("validation", o.validation, "Cases of validation and `tandem eval`")
           .paths("test", o.test, "Cases kept apart; `tandem data check` looks for them in the other two");
@@ -304,8 +280,7 @@ Fields fields(DataOptions& o) {
           "cache", o.cache,
           {{"ram", CacheKind::kRam}, {"disk", CacheKind::kDisk}, {"none", CacheKind::kNone}},
           "Where prepared training cases are kept; ram: in memory, those that do not fit on disk; disk: in "
-          "bricks "
-          "on disk, made once and shared by runs; none: patches are read from case files (other cases: ram)")
+          "bricks on disk, made once and shared by runs; none: patches are read from case files (other cases: ram)")
       .bytes("cache_bytes", o.cache_bytes, {.min = 0},
              "Most memory for cached cases, and never more than half of what is free")
       .path("cache_folder", o.cache_folder,
@@ -320,23 +295,6 @@ Fields fields(DataOptions& o) {
         check_labels(o, errors);
         check_channels(o, errors);
       });
-}
-
-Fields fields(AugmentProbability& o) {
-  const NumberRange range{.min = 0, .max = 1};
-  return Fields()
-      .number("mirror", o.mirror, range, "Of mirroring, for each axis apart")
-      .number("rotate", o.rotate, range, "Of a rotation")
-      .number("scale", o.scale, range, "Of a change of scale")
-      .number("elastic", o.elastic, range, "Of elastic shifts")
-      .number("noise", o.noise, range, "Of noise")
-      .number("blur", o.blur, range, "Of blur; then half of the channels are blurred")
-      .number("brightness", o.brightness, range, "Of a brightness factor")
-      .number("contrast", o.contrast, range, "Of a change of contrast")
-      .number("low_resolution", o.low_resolution, range,
-              "Of low resolution; then half of the channels get it")
-      .number("gamma_inverted", o.gamma_inverted, range, "Of a gamma curve on the negative image")
-      .number("gamma", o.gamma, range, "Of a gamma curve");
 }
 
 Fields fields(AugmentOptions& o) {
@@ -435,15 +393,6 @@ Fields fields(PredictOptions& o) {
       .paths("ensemble", o.ensemble,
              "Run folders of other models (folds) whose probabilities are averaged with the "
              "run's own");
-}
-
-std::vector<int> axes_of(const std::vector<std::string>& names) {
-  std::vector<int> axes;
-  for (const std::string& name : names) {
-    check_internal(name == "z" || name == "y" || name == "x", "an axis name other than z, y, x");
-    axes.push_back(name == "z" ? 0 : name == "y" ? 1 : 2);
-  }
-  return axes;
 }
 
 }  // namespace tandem
