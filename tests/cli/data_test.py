@@ -50,7 +50,7 @@ class DataTest(harness.CommandLineTest):
         self.tandem("train", self.nnunet, "--run-dir", run, "--no-progress")
         resolved = (run / "config.resolved.yaml").read_text()
         self.assertIn("hip_left: 77", resolved)
-        self.assertRegex(resolved, r"kind: ct\s+clip: \[[-0-9.]+, [-0-9.]+\]\s+mean: [-0-9.]+\s+std: [0-9.]+")
+        self.assertRegex(resolved, r"kind: ct, clip: \[[-0-9.]+, [-0-9.]+\], mean: [-0-9.]+, std: [0-9.]+}")
         # Neither dataset.json nor the training set is needed any more for a prediction.
         (self.folder / "Dataset001_Phantom").rename(self.folder / "moved")
         image, output = self.folder / "moved/imagesTr/case2_0000.nii.gz", self.folder / "case2.nii.gz"

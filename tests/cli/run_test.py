@@ -78,7 +78,7 @@ class RunTest(harness.CommandLineTest):
         run = self.folder / "diverged"
         self.tandem("train", self.job("diverged.yaml", iterations=3, every=3), "--run-dir", run, "--no-progress")
         output = self.folder / "diverged.nii.gz"
-        bad = "data.normalize=[{channel: 0, kind: ct, std: 1.0e-38}]"
+        bad = "data.normalize=[{channel: 0, kind: ct, mean: 0, std: 1.0e-38}]"
         for words in (("eval", run, bad), ("predict", run, "--input", self.folder / "phantom.nii.gz", "--output", output, bad)):
             self.assertIn("not a number", self.tandem(*words, status=5).stderr)
         self.assertFalse(output.exists())
