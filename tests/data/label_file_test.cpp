@@ -75,7 +75,7 @@ TEST_F(LabelFolders, HdfPredictionsMeetCaseFiles) {
   std::fill(classes.begin() + 12, classes.end(), 2);
   classes[23] = 0;
   write_prediction(folder_ / "p/c.h5", reference.info(), classes,
-                   LabelMap({{"background", {0}}, {"a", {1}}, {"b", {2}}}));
+                   LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {1}}, {"b", {2}}}));
   const SegmentationScores scores = score();
   EXPECT_EQ(scores.cases()[0].scores[1].dice, 1);
   EXPECT_NEAR(scores.cases()[0].scores[2].dice, 22.0 / 23, 1e-12);

@@ -194,7 +194,7 @@ TEST(PredictionFile, LabelValuesThatDoNotFitSixteenBitsAreWrittenInThirtyTwo) {
   TD_NEEDS_PYTHON();
   const TempFolder folder;
   const CaseInfo info{.file = "case.h5", .id = "case", .geometry = testing::plain_grid({1, 2, 2})};
-  write_prediction(folder / "big.h5", info, {0, 1, 0, 1}, LabelMap({{"background", {0}}, {"a", {-70000}}}));
+  write_prediction(folder / "big.h5", info, {0, 1, 0, 1}, LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
   EXPECT_EQ(run_python(folder, R"(
 import sys, h5py
 f = h5py.File(sys.argv[1] + '/big.h5')['predictions']
