@@ -114,7 +114,7 @@ class RunTest(harness.CommandLineTest):
         done = self.tandem("config", "check", path, status=2)
         self.assertIn("'train.iterations': got neither iterations nor epochs", done.stderr)
         path.write_text("", encoding="utf-8")
-        self.assertIn("the key 'data.labels' is missing", self.tandem("config", "check", path, status=2).stderr)
+        self.assertIn("'data.labels': got no classes", self.tandem("config", "check", path, status=2).stderr)
 
     def test_a_finished_run_says_so(self):
         run = self.folder / "finished"
