@@ -2,12 +2,15 @@
 #include "train/criterion.h"
 
 #include "core/ops/loss.h"
+#include "data/label_map.h"
 
 namespace tandem {
 
 Criterion make_criterion(const LossOptions& options) {
-  const DiceOptions dice{
-      .batch = options.dice.batch, .background = options.dice.background, .smooth = options.dice.smooth};
+  const DiceOptions dice{.batch = options.dice.batch,
+                         .background = options.dice.background,
+                         .smooth = options.dice.smooth,
+                         .ignore_label = kIgnoredLabel};
   const DiceCeOptions both{.dice = dice,
                            .dice_weight = options.name == "ce" ? 0 : options.dice.weight,
                            .ce_weight = options.name == "dice" ? 0 : options.ce.weight,

@@ -116,6 +116,17 @@ class RunTest(harness.CommandLineTest):
         path.write_text("", encoding="utf-8")
         self.assertIn("'data.labels': got no classes", self.tandem("config", "check", path, status=2).stderr)
 
+    def test_ignored_voxels_are_in_no_loss_and_regions_are_refused(self):
+        job = self.job("ignore.yaml", iterations=4)
+        job.write_text(job.read_text(encoding="utf-8").replace("labels: {background: 0, hip: [77, 78],",
+                                                               "ignore_label: 77\n  labels: {background: 0, hip: 78,"),
+                       encoding="utf-8")
+        run = self.folder / "ignore"
+        self.tandem("train", job, "--run-dir", run, "--no-progress")
+        self.assertEqual({line["event"] for line in self.metrics(run) if line["kind"] == "step"}, {"good"})
+        done = self.tandem("train", self.job(), "--run-dir", self.folder / "regions", "data.regions={all: [77, 80]}", status=2)
+        self.assertIn("no loss takes regions yet", done.stderr)
+
     def test_a_finished_run_says_so(self):
         run = self.folder / "finished"
         job = self.job(iterations=2)
