@@ -38,8 +38,11 @@ TEST(UNet3dCicek, OutputSizes) {
     Tape tape(context, false);
     return net(tape.constant(Tensor::zeros(in, DType::kBF16))).main.shape();
   };
-  EXPECT_EQ(out_shape(UNet3dCicek::Border::kValid, {1, 1, 92, 92, 92}), (Shape{1, 3, 4, 4, 4}));
   EXPECT_EQ(out_shape(UNet3dCicek::Border::kZeros, {1, 1, 1, 4, 3}), (Shape{1, 3, 1, 4, 3}));
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the smallest unpadded volume, 92^3, takes minutes in a sanitized build";
+#endif
+  EXPECT_EQ(out_shape(UNet3dCicek::Border::kValid, {1, 1, 92, 92, 92}), (Shape{1, 3, 4, 4, 4}));
 }
 
 TEST(UNet3dCicek, ASizeThatDoesNotFitSaysSo) {
