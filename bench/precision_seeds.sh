@@ -21,8 +21,7 @@ for ((seed = 1; seed <= seeds; ++seed)); do
     echo "precision_seeds: $compute, seed $seed" >&2
     build/bin/tandem train configs/unet3d_ct.yaml --run-dir "$run" --overwrite --no-progress \
       "seed=$seed" "precision.compute=$compute" validate.every=1000000 "$@" > "$run.out" 2>&1 || { tail -n 5 "$run.out" >&2; exit 1; }
-    build/bin/tandem eval "$run" --json > "$run/evaluation.tmp"
-    mv "$run/evaluation.tmp" "$run/evaluation.json"
+    build/bin/tandem eval "$run" > /dev/null  # writes evaluation.json, whole or not at all
   done
 done
 python3 - "$folder" "$seeds" "$*" <<'PY'

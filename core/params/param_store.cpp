@@ -7,6 +7,7 @@
 #include "core/backends/backend.h"
 #include "core/base/error.h"
 #include "core/config/nearest.h"
+#include "core/tensor/finite.h"
 
 namespace tandem {
 namespace {
@@ -63,9 +64,7 @@ void write_values(const Tensor& target, std::span<const double> values) {
             static_cast<T>(values[static_cast<std::size_t>((k * channels + c) * taps + t)]);
 }
 
-bool has_nonfinite(const Tensor& tensor) {
-  return std::ranges::any_of(tensor.to_values(), [](double value) { return !std::isfinite(value); });
-}
+bool has_nonfinite(const Tensor& tensor) { return first_nonfinite(tensor).has_value(); }
 
 // Largest |master| that is finite while its copy is infinite; 0 if there is none.
 double largest_overflow(const ParamSegment& segment, const FlatRegion& cast) {

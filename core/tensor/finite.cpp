@@ -3,9 +3,7 @@
 #include "core/tensor/finite.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/half.h"

@@ -2,10 +2,13 @@
 // opinion of the format, apart from the code under test.
 #pragma once
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -64,5 +67,11 @@ class NiftiBuilder {
 
   std::string data_;
 };
+
+inline void write_gzip(const std::filesystem::path& path, const std::string& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  gzclose(file);
+}
 
 }  // namespace tandem::testing

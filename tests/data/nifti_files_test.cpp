@@ -17,12 +17,7 @@ using testing::NiftiBuilder;
 using testing::run_python;
 using testing::TempFolder;
 using testing::write_bytes;
-
-void write_gzip(const std::filesystem::path& path, const std::string& bytes) {
-  gzFile file = gzopen(path.c_str(), "wb");
-  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
-  gzclose(file);
-}
+using testing::write_gzip;
 
 // The checksum and length at the end: gzread itself gives no error when they are missing.
 TEST(Nifti, AFileCutInItsLastEightBytesIsTruncated) {
