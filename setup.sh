@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Tandem needs on Debian 12 (root, or sudo): packages, and oneDNN 3 in a private virtual environment
 # under .deps/. Idempotent: says nothing and changes nothing when all is there.
-# usage: ./setup.sh [--tests]     --tests also installs what only the tests need (GoogleTest, h5py, nibabel)
+# usage: ./setup.sh [--tests]     --tests also installs what only the tests need (GoogleTest, h5py, nibabel, tensorboard)
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
 
@@ -41,5 +41,5 @@ make_venv() {
 
 mkdir -p .deps
 make_venv .deps/onednn onednn-devel-cpu-gomp==2023.2.0
-$want_tests && make_venv .deps/python numpy==2.2.6 h5py==3.14.0 nibabel==5.3.2
+$want_tests && make_venv .deps/python numpy==2.2.6 h5py==3.14.0 nibabel==5.3.2 tensorboard==2.20.0
 exit 0

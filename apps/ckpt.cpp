@@ -1,4 +1,4 @@
-// `tandem ckpt ls | show | verify | diff`: checkpoints without the job that made them.
+// `tandem ckpt ls | show | verify | prune | diff`: checkpoints without the job that made them.
 #include <fmt/core.h>
 
 #include <map>
@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "train/checkpoint.h"
 #include "train/json.h"
 #include "train/metrics_log.h"
@@ -17,7 +18,8 @@ namespace fs = std::filesystem;
 
 struct Flags {
   std::string path, other;
-  bool json = false, config = false;
+  bool json = false, config = false, dry_run = false;
+  std::optional<std::int64_t> keep_last, keep_best;
 };
 
 std::string pointers_to(const fs::path& path) {
@@ -147,6 +149,29 @@ int verify(const Flags& flags) {
   return bad == 0 && !infos.empty() ? 0 : exit_code(ErrorKind::kCheckpoint);
 }
 
+int prune(const Flags& flags) {
+  PruneOptions options{.keep_last = flags.keep_last.value_or(1), .dry_run = flags.dry_run};
+  if (flags.keep_best) options.keep_best = *flags.keep_best;
+  if (options.keep_last < 1 || options.keep_best < 0)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[ckpt] got --keep-last {} and --keep-best {}, expected >= 1 and >= 0",
+                            options.keep_last, options.keep_best));
+  list_folder(flags.path, false);
+  // Not while a run trains there.
+  std::optional<FileLock> lock;
+  std::error_code error;
+  if (const fs::path held = fs::path(flags.path) / "run.lock"; fs::exists(held, error)) lock.emplace(held);
+  std::int64_t bytes = 0;
+  const std::vector<CheckpointInfo> deleted = prune_checkpoints(flags.path, options);
+  for (const CheckpointInfo& info : deleted) {
+    fmt::print("{}\n", info.path.string());
+    bytes += info.bytes;
+  }
+  fmt::print("{} checkpoints, {:.1f} MB {}\n", deleted.size(), static_cast<double>(bytes) / 1e6,
+             flags.dry_run ? "would be deleted" : "deleted");
+  return 0;
+}
+
 int diff(const Flags& flags) {
   const fs::path a = resolve_checkpoint(flags.path), b = resolve_checkpoint(flags.other);
   const auto difference = diff_checkpoints(load_checkpoint(a), load_checkpoint(b));
@@ -179,6 +204,16 @@ Action ckpt_verify_command(Arguments& arguments) {
   const auto flags = std::make_shared<Flags>();
   arguments.positional("PATH", flags->path, "A checkpoint, or a run folder for all of its checkpoints");
   return [flags] { return verify(*flags); };
+}
+
+Action ckpt_prune_command(Arguments& arguments) {
+  const auto flags = std::make_shared<Flags>();
+  arguments.positional("DIR", flags->path, "A run folder; what `latest` and `best` name always stays")
+      .option("--keep-last", "N", flags->keep_last, "Newest intact checkpoints that stay; default 1")
+      .option("--keep-best", "N", flags->keep_best,
+              "Best checkpoints that stay; default: all that the run kept")
+      .flag("--dry-run", flags->dry_run, "Only say what would be deleted");
+  return [flags] { return prune(*flags); };
 }
 
 Action ckpt_diff_command(Arguments& arguments) {

@@ -190,6 +190,17 @@ Arguments& Arguments::flag(const std::string& flag, bool& value, const std::stri
   return *this;
 }
 
+std::vector<std::pair<std::string, std::string>> command_flags(const Command& command) {
+  CLI::App app;
+  Arguments arguments(app);
+  command.declare(arguments);
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames())
+      if (name != "help") flags.emplace_back("--" + name, option->get_description());
+  return flags;
+}
+
 int run_command_line(const std::vector<std::string>& given_words) {
   std::vector<std::string> words = given_words;
   if (!words.empty() && words[0] == "help") {  // tandem help train = tandem train --help

@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -76,23 +77,31 @@ std::span<const Command> command_table();
 // One line about a group: "config" -> "Check and show job files".
 std::string_view group_summary(std::string_view group);
 
+// "--flag" and its text, for every flag of `command`; --help is left out.
+std::vector<std::pair<std::string, std::string>> command_flags(const Command& command);
+
 // Reads `words` (without the program's name) and runs the command. Returns its exit code; throws
 // Error{kUsage} for words that fit no command, with the nearest one that does.
 int run_command_line(const std::vector<std::string>& words);
 
 Action ckpt_diff_command(Arguments& arguments);
 Action ckpt_ls_command(Arguments& arguments);
+Action ckpt_prune_command(Arguments& arguments);
 Action ckpt_show_command(Arguments& arguments);
 Action ckpt_verify_command(Arguments& arguments);
+Action completion_command(Arguments& arguments);
 Action config_check_command(Arguments& arguments);
 Action config_docs_command(Arguments& arguments);
+Action config_schema_command(Arguments& arguments);
 Action config_show_command(Arguments& arguments);
 Action data_check_command(Arguments& arguments);
 Action data_convert_command(Arguments& arguments);
 Action data_synth_command(Arguments& arguments);
 Action doctor_command(Arguments& arguments);
 Action eval_command(Arguments& arguments);
+Action init_command(Arguments& arguments);
 Action predict_command(Arguments& arguments);
+Action report_command(Arguments& arguments);
 Action summary_command(Arguments& arguments);
 Action train_command(Arguments& arguments);
 Action version_command(Arguments& arguments);

@@ -1,4 +1,4 @@
-// `tandem config check | show | docs`: job files without running them.
+// `tandem config check | show | docs | schema`: job files without running them.
 #include <fmt/core.h>
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "core/config/fields.h"
 #include "core/config/load.h"
+#include "core/config/schema.h"
 #include "train/job.h"
 
 namespace tandem {
@@ -45,6 +46,14 @@ Action config_show_command(Arguments& arguments) {
     }
     const ConfigNode written = load_config(flags->file, flags->overrides);
     fmt::print("{}", to_yaml(fields(job).emit(), &written));
+    return 0;
+  };
+}
+
+Action config_schema_command(Arguments&) {
+  return [] {
+    JobOptions job;
+    fmt::print("{}", describe_json_schema(fields(job), "Tandem job file"));
     return 0;
   };
 }

@@ -55,7 +55,7 @@ int evaluate_run(const Flags& flags) {
   PostprocessLearner learner(names, run.job.validate.empty);
   EvaluationRequest request{.window = window_options(run.job.validate, run.job.patch, run.job.augment),
                             .metrics = metric_options(run.job.validate)};
-  if (flags.learn) request.on_case = [&](const CaseInfo&, const LabelPair& pair) { learner.add_case(pair); };
+  if (flags.learn) request.on_case = [&](const ScoredCase& scored) { learner.add_case(scored.labels); };
   const SegmentationScores scores = evaluate_cases(
       run.job.data, cases, request, patch_model(loaded.session.context, *loaded.session.model));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -3,6 +3,7 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "train/overfit.h"
 #include "train/run.h"
 
 namespace tandem {
@@ -12,7 +13,7 @@ struct Flags {
   std::string file;
   std::vector<std::string> overrides;
   std::optional<std::string> run_dir, resume, device;
-  std::optional<std::int64_t> threads;
+  std::optional<std::int64_t> threads, overfit;
   bool dry_run = false, overwrite = false, no_progress = false;
 };
 
@@ -24,8 +25,15 @@ int train(const Flags& flags) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("[train] --resume: got '{}', expected auto or a path", *flags.resume),
                 "For example: --resume auto.");
-  const JobOptions job = load_job(flags.file, overrides);
-  RunRequest request{.dry_run = flags.dry_run, .progress = !flags.no_progress};
+  JobOptions job = load_job(flags.file, overrides);
+  if (flags.overfit) {
+    if (*flags.overfit < 1 || *flags.overfit > 4096)
+      fail(ErrorKind::kUsage, "[train] --overfit: got {}, expected 1 to 4096 patches", *flags.overfit);
+    if (flags.resume)
+      fail(ErrorKind::kUsage, "[train] got both --overfit and --resume, expected one of them");
+    job = overfit_job(std::move(job));
+  }
+  RunRequest request{.dry_run = flags.dry_run, .progress = !flags.no_progress, .overfit = flags.overfit};
   request.folder.name = job.name;
   request.folder.resume = flags.resume.value_or("");
   request.folder.overwrite = flags.overwrite;
@@ -46,6 +54,8 @@ Action train_command(Arguments& arguments) {
       .option("--device", "DEVICE", flags->device, "auto, cpu, cuda or cuda:N; beats the job file")
       .option("--threads", "N", flags->threads, "Compute threads; beats the job file")
       .flag("--dry-run", flags->dry_run, "Build everything, take one step, write nothing")
+      .option("--overfit", "N", flags->overfit,
+              "Train on N fixed patches without augmentation: a model that works learns them by heart")
       .flag("--overwrite", flags->overwrite,
             "Use a run folder that is not empty; what it holds is moved aside")
       .flag("--no-progress", flags->no_progress, "No progress line");

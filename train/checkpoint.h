@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -89,6 +90,18 @@ NewestCheckpoint newest_intact(const std::filesystem::path& folder);
 // `path` if it is a file, the newest intact checkpoint if it is a folder; Error{kCheckpoint} if there is
 // none, naming each rejected file.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
+
+struct PruneOptions {
+  std::int64_t keep_last = 1;                                         // >= 1: newest intact ones that stay
+  std::int64_t keep_best = std::numeric_limits<std::int64_t>::max();  // of the best ones, best first
+  bool dry_run = false;                                               // delete nothing
+};
+
+// Deletes (or with dry_run only names) intact checkpoints of `folder` that are neither among the keep_last
+// newest nor among the keep_best best (as the newest one lists them), nor what `latest` or `best` names.
+// Damaged ones stay. Error{kCheckpoint}, with nothing deleted, unless one is intact.
+std::vector<CheckpointInfo> prune_checkpoints(const std::filesystem::path& folder,
+                                              const PruneOptions& options);
 
 // The file that `latest` or `best` of `folder` names; nothing if the pointer or its file is missing.
 std::optional<std::filesystem::path> read_pointer(const std::filesystem::path& folder,

@@ -2,6 +2,7 @@
 #include "train/criterion.h"
 
 #include "core/ops/loss.h"
+#include "data/fingerprint.h"
 #include "data/label_map.h"
 
 namespace tandem {
@@ -19,5 +20,22 @@ Criterion make_criterion(const LossOptions& options) {
 }
 
 double loss_offset(const LossOptions& options) { return options.name == "ce" ? 0 : options.dice.weight; }
+
+TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals) {
+  return {.optimizer = job.optimizer,
+          .schedule = job.schedule,
+          .loss_scale = job.precision.loss_scale,
+          .total_steps = job.train.total_steps(),
+          .accumulate = job.train.accumulate,
+          .clip_norm = job.train.clip_norm.value_or(0),
+          .check_finite = job.precision.check_finite,
+          .stop_requested = [&signals] { return signals.requested(); }};
+}
+
+JobOptions with_training_numbers(const JobOptions& job) {
+  JobOptions result = job;
+  result.data = with_fingerprint(job.data);
+  return result;
+}
 
 }  // namespace tandem

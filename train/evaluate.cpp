@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
+#include "data/split.h"
 
 namespace tandem {
 
@@ -51,9 +52,22 @@ SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<Cas
                      .shape = pair.shape,
                      .spacing_mm = pair.spacing_mm,
                      .scores = score_case(pair, regions, request.metrics)});
-    if (request.on_case) request.on_case(prepared.info(), pair);
+    if (request.on_case) request.on_case({prepared, pair, scores.cases().back()});
   }
   return scores;
+}
+
+void check_validation_cases(const DataOptions& data, std::int64_t channels) {
+  if (data.validation.empty()) return;
+  for (const CaseEntry& entry : validation_cases(data)) {
+    const CaseInfo info = read_case_info(entry, data.orientation);
+    if (!info.has_labels)
+      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",
+           entry.file());
+    if (info.channels != channels)
+      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases",
+           entry.file(), info.channels, channels);
+  }
 }
 
 }  // namespace tandem

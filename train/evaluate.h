@@ -17,13 +17,23 @@ namespace tandem {
 // Error{kStopped} is thrown. `model` must outlive the callback.
 PatchModel patch_model(const Context& context, Module& model, std::function<bool()> should_stop = {});
 
+// One case that was scored; the references hold while it is looked at.
+struct ScoredCase {
+  const PreparedCase& source;
+  const LabelPair& labels;
+  const SegmentationScores::Case& scores;
+};
 struct EvaluationRequest {
   WindowOptions window;
   MetricOptions metrics;
-  std::function<void(const CaseInfo&, const LabelPair&)> on_case;  // after each case is scored; may be empty
+  std::function<void(const ScoredCase&)> on_case;  // after each case is scored; may be empty
 };
 // Scores of `cases` (with labels), read as `data` says. Error{kData} for a case without labels.
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const EvaluationRequest& request, const PatchModel& model);
+
+// Reads the headers of data.validation: a wrong case must not wait for the first validation to be found.
+// Error{kData} for one without labels, or with other than `channels` channels.
+void check_validation_cases(const DataOptions& data, std::int64_t channels);
 
 }  // namespace tandem

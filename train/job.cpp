@@ -96,9 +96,12 @@ Fields fields(CheckpointOptions& o) {
 }
 
 Fields fields(LogOptions& o) {
-  return Fields().integer("every", o.every, {.min = 1, .max = kMaxSteps},
-                          "Steps between two lines of metrics.jsonl; skipped steps are always logged",
-                          "steps");
+  return Fields()
+      .integer("every", o.every, {.min = 1, .max = kMaxSteps},
+               "Steps between two lines of metrics.jsonl; skipped steps are always logged", "steps")
+      .flag("tensorboard", o.tensorboard, "Write TensorBoard event files into the run folder")
+      .flag("report", o.report,
+            "Write report.html (and validation/, its cases and slices) after each validation and at the end");
 }
 
 Fields fields(JobOptions& o) {

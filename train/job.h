@@ -64,6 +64,7 @@ struct CheckpointOptions {
 
 struct LogOptions {
   std::int64_t every = 10;  // steps
+  bool tensorboard = true, report = true;
 };
 
 struct JobOptions {

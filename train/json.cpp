@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace tandem {
@@ -13,6 +15,23 @@ constexpr std::size_t kMaxJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 64;
 
 const char* nonfinite_name(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+// Json: nlohmann::json sorts the members, ordered_json keeps their order (and is slow with very many).
+template <class Json>
+std::optional<JsonMembers> members_of(std::string_view text) {
+  if (text.size() > kMaxJsonBytes) return std::nullopt;
+  bool too_deep = false;
+  const auto watch = [&too_deep](int depth, typename Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > kMaxJsonDepth;
+    return !too_deep;
+  };
+  const Json json = Json::parse(text.begin(), text.end(), watch, false);
+  if (too_deep || !json.is_object()) return std::nullopt;
+  JsonMembers members;
+  for (const auto& [key, value] : json.items())
+    members.emplace_back(key, value.is_string() ? value.template get<std::string>() : value.dump());
+  return members;
+}
 
 }  // namespace
 
@@ -68,7 +87,9 @@ JsonObject& JsonObject::add(std::string_view key, const std::vector<std::string>
   return raw(key, "[" + list + "]");
 }
 
-JsonObject& JsonObject::add(std::string_view key, const JsonObject& object) { return raw(key, object.text()); }
+JsonObject& JsonObject::add(std::string_view key, const JsonObject& object) {
+  return raw(key, object.text());
+}
 
 JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>& objects) {
   std::string list;
@@ -76,19 +97,21 @@ JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>&
   return raw(key, "[" + list + "]");
 }
 
+std::optional<JsonMembers> json_members(std::string_view text) {
+  return members_of<nlohmann::ordered_json>(text);
+}
+
 std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text) {
-  if (text.size() > kMaxJsonBytes) return std::nullopt;
-  bool too_deep = false;
-  const auto watch = [&too_deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    too_deep = too_deep || depth > kMaxJsonDepth;
-    return !too_deep;
-  };
-  const nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), watch, false);
-  if (too_deep || !json.is_object()) return std::nullopt;
-  std::map<std::string, std::string> members;
-  for (const auto& [key, value] : json.items())
-    members[key] = value.is_string() ? value.get<std::string>() : value.dump();
-  return members;
+  const auto members = members_of<nlohmann::json>(text);
+  if (!members) return std::nullopt;
+  return std::map<std::string, std::string>(members->begin(), members->end());
+}
+
+double json_number(const std::string& text, std::string_view nonfinite) {
+  if (text != "null") return std::strtod(text.c_str(), nullptr);
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (nonfinite == "inf") return infinity;
+  return nonfinite == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace tandem

@@ -46,5 +46,11 @@ std::string json_quoted(std::string_view text);
 // The members of one JSON object: texts as they are, everything else as JSON. Nothing unless `text` is
 // exactly one object, of at most 1 MiB and 64 levels.
 std::optional<std::map<std::string, std::string>> parse_json_object(std::string_view text);
+// The same in the order of the text, for members that are an object again.
+using JsonMembers = std::vector<std::pair<std::string, std::string>>;
+std::optional<JsonMembers> json_members(std::string_view text);
+// A number as JsonObject writes it: `text` is that of the member, `nonfinite` what KEY_nonfinite says (or
+// ""). 0 for a text that is no number, NaN for a null that nothing explains.
+double json_number(const std::string& text, std::string_view nonfinite);
 
 }  // namespace tandem

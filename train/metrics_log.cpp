@@ -1,39 +1,10 @@
-// Appending lines with one write(2) each, and cutting a log back to a checkpoint.
+// The lines of metrics.jsonl as they are written; reading them is metrics_reader.cpp.
 #include "train/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <fstream>
-
-#include "core/base/error.h"
 #include "train/json.h"
 #include "train/numerics.h"
 
 namespace tandem {
-namespace {
-
-namespace fs = std::filesystem;
-
-[[noreturn]] void fail_io(const fs::path& path, std::string_view what) {
-  fail(ErrorKind::kResource, "[metrics] {}: {} failed: {}", path.string(), what, std::strerror(errno));
-}
-
-// The step of a line; nothing if the line is no complete record.
-std::optional<std::int64_t> step_of_line(std::string_view line) {
-  const auto members = parse_json_object(line);
-  if (!members || !members->contains("step")) return std::nullopt;
-  const std::string& text = members->at("step");
-  std::int64_t step = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return step;
-}
-
-}  // namespace
 
 std::string_view event_name(StepEvent event) {
   switch (event) {
@@ -47,23 +18,7 @@ std::string_view event_name(StepEvent event) {
   return "forward";
 }
 
-MetricsLog::MetricsLog(const fs::path& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_io(path_, "open");
-}
-
-MetricsLog::~MetricsLog() { ::close(descriptor_); }
-
-void MetricsLog::write_line(const JsonObject& object) {
-  const std::string line = object.text() + "\n";
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t n = ::write(descriptor_, line.data() + done, line.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail_io(path_, "write");
-    done += static_cast<std::size_t>(n);
-  }
-}
+void MetricsLog::write_line(const JsonObject& object) { file_.append(object.text() + "\n"); }
 
 void MetricsLog::write(const StepMetrics& m) {
   JsonObject object;
@@ -71,6 +26,7 @@ void MetricsLog::write(const StepMetrics& m) {
   object.add("loss", static_cast<float>(m.loss)).add("lr", static_cast<float>(m.lr));
   object.add("scale", static_cast<float>(m.scale)).add("event", event_name(m.event));
   object.add("grad_norm", m.grad_norm).add("step_ms", m.step_ms).add("data_wait_ms", m.data_wait_ms);
+  object.add("forward_ms", m.forward_ms).add("backward_ms", m.backward_ms).add("update_ms", m.update_ms);
   if (m.cause) object.add("cause", to_json(*m.cause));
   write_line(object);
 }
@@ -85,36 +41,17 @@ void MetricsLog::write(const ValidationMetrics& m) {
   write_line(object);
 }
 
-void MetricsLog::write_event(std::int64_t step, std::string_view event, std::string_view text) {
+void MetricsLog::write(const EventMetrics& m) {
   JsonObject object;
-  object.add("kind", "event").add("step", step).add("event", event).add("text", text);
+  object.add("kind", "event").add("step", m.step).add("event", m.event).add("text", m.text);
   write_line(object);
 }
 
-void MetricsLog::sync() {
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_io(path_, "fsync");
-}
-
-MetricsTruncation truncate_metrics(const fs::path& path, std::int64_t step) {
-  MetricsTruncation result;
-  std::error_code error;
-  if (!fs::exists(path, error)) return result;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) fail_io(path, "open");
-  std::uintmax_t end = 0;
-  for (std::string line; std::getline(stream, line) && !stream.eof();) {  // eof: the last line has no newline
-    const auto line_step = step_of_line(line);
-    if (!line_step || *line_step > step) break;
-    end += line.size() + 1;
-    ++result.kept_lines;
-  }
-  result.cut = end != fs::file_size(path);
-  if (!result.cut) return result;
-  stream.close();
-  fs::resize_file(path, end, error);
-  if (error)
-    fail(ErrorKind::kResource, "[metrics] {}: truncation failed: {}", path.string(), error.message());
-  return result;
+void MetricsLog::write(const UsageMetrics& m) {
+  JsonObject object;
+  object.add("kind", "usage").add("step", m.step).add("seconds", m.seconds);
+  object.add("peak_bytes", m.peak_bytes).add("total_peak_bytes", m.total_peak_bytes);
+  write_line(object);
 }
 
 }  // namespace tandem

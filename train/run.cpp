@@ -4,46 +4,28 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "data/fingerprint.h"
 #include "data/patch_dataset.h"
 #include "data/split.h"
 #include "train/criterion.h"
 #include "train/evaluate.h"
-#include "train/json.h"
-#include "train/metrics_log.h"
+#include "train/overfit.h"
 #include "train/precision_policy.h"
 #include "train/progress.h"
+#include "train/report.h"
 #include "train/resume.h"
+#include "train/run_log.h"
 #include "train/run_report.h"
+#include "train/run_usage.h"
 #include "train/session.h"
 #include "train/signals.h"
+#include "train/validation_recorder.h"
 
 namespace tandem {
 namespace {
-
-TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals) {
-  return {.optimizer = job.optimizer,
-          .schedule = job.schedule,
-          .loss_scale = job.precision.loss_scale,
-          .total_steps = job.train.total_steps(),
-          .accumulate = job.train.accumulate,
-          .clip_norm = job.train.clip_norm.value_or(0),
-          .check_finite = job.precision.check_finite,
-          .stop_requested = [&signals] { return signals.requested(); }};
-}
-
-// The job with what its normalisation takes from the training set: so it stands in the run folder, where
-// evaluation and prediction find it.
-JobOptions with_training_numbers(const JobOptions& job) {
-  JobOptions result = job;
-  result.data = with_fingerprint(job.data);
-  return result;
-}
 
 class JobRun {
  public:
@@ -67,11 +49,10 @@ class JobRun {
 
   void dry_run();
   void resume(const RunFolder& folder);
+  void open_log();
   void make_loader();
   void train();
   bool validates_now() const;
-  bool is_validated() const;
-  void check_validation_cases() const;
   void one_step();
   void attempt();
   void write_step(const StepReport& report);
@@ -79,7 +60,9 @@ class JobRun {
   void fall_back();
   [[noreturn]] void leave_for(const PrecisionOptions& precision);
   void note_scale(const StepReport& report);
+  void note_usage();
   void validate();
+  void report(const ValidationRecorder* validation = nullptr);
   void note_validation(const SegmentationScores& scores, double seconds);
   void save();
   void save_or_retry_later();
@@ -90,54 +73,59 @@ class JobRun {
   const RunRequest& request_;
   StopSignals signals_;
   std::shared_ptr<PatchDataset> dataset_;
+  std::shared_ptr<const Dataset> samples_;  // what is trained on: dataset_, or fixed patches of it
   ModelSession session_;
   Trainer trainer_;
   Progress progress_;
   std::unique_ptr<RunFolder> folder_;
-  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<RunLog> metrics_;
   std::unique_ptr<Loader> loader_;
   std::vector<RankedCheckpoint> best_;
   std::int64_t saved_step_ = -1;
   int failed_saves_ = 0;
   bool keep_all_ = false;
   StepTimes times_;
+  RunUsage usage_;
+  std::int64_t validated_step_ = -1;  // the last step whose validation is in metrics.jsonl
 };
 
 void JobRun::run(std::filesystem::path& folder) {
   if (request_.dry_run) return dry_run();
-  check_validation_cases();
+  check_validation_cases(job_.data, dataset_->channels());
   folder_ = std::make_unique<RunFolder>(request_.folder);
   folder = folder_->path();
   if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
-  log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
+  const std::string start_text = start_report(job_, session_, trainer_, dataset_->size());
+  log_info("{}", start_text);
   log_info("run folder {}", folder_->path().string());
   if (step() > 0) log_info("resumed from step {} of {}", step(), total());
-  metrics_ = std::make_unique<MetricsLog>(folder_->metrics_path());
-  if (step() >= total() && is_validated()) {
+  open_log();
+  if (step() >= total() && (job_.data.validation.empty() || validated_step_ == step())) {
     log_info("the run is complete at step {} of {}: raise train.iterations or train.epochs to go on", step(),
              total());
     return;
   }
+  metrics_->write(EventMetrics{step(), "start", start_text});
   make_loader();
   train();
+  note_usage();
   progress_.clear();
-  log_info("{}", end_report(trainer_, times_, loss_scale_history(folder_->path())));
+  report();
+  const MetricsHistory history = read_metrics(folder_->metrics_path());
+  log_info("{}", end_report(trainer_, times_, loss_scale_history(history)));
+  if (!request_.overfit) return;
+  const double dice = overfit_dice(patch_model(session_.context, *session_.model), *samples_);
+  log_info("{}", overfit_verdict(history, *request_.overfit, dice));
 }
 
-// A wrong validation case must not wait for the first validation to be found.
-void JobRun::check_validation_cases() const {
-  if (job_.data.validation.empty()) return;
-  for (const CaseEntry& entry : validation_cases(job_.data)) {
-    const CaseInfo info = read_case_info(entry, job_.data.orientation);
-    if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",
-           entry.file());
-    if (info.channels != dataset_->channels())
-      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases",
-           entry.file(), info.channels, dataset_->channels());
-  }
+void JobRun::open_log() {
+  const MetricsHistory history = read_metrics(folder_->metrics_path());
+  if (!history.validations.empty()) validated_step_ = history.validations.back().step;
+  std::vector<std::string> classes = LabelMap(job_.data).output_names();
+  classes.erase(classes.begin());  // the background is not scored
+  metrics_ = std::make_unique<RunLog>(folder_->path(), job_.log.tensorboard, classes, history);
 }
 
 void JobRun::dry_run() {
@@ -168,15 +156,20 @@ void JobRun::resume(const RunFolder& folder) {
 }
 
 void JobRun::make_loader() {
-  loader_ = std::make_unique<Loader>(dataset_, LoaderOptions{.batch_size = job_.train.batch_size,
-                                                             .seed = static_cast<std::uint64_t>(job_.seed),
-                                                             .first_batch = step() * job_.train.accumulate,
-                                                             .workers = job_.data.workers,
-                                                             .prefetch = job_.data.prefetch});
+  samples_ = dataset_;
+  const auto seed = static_cast<std::uint64_t>(job_.seed);
+  if (request_.overfit) samples_ = std::make_shared<RepeatedSamples>(*dataset_, *request_.overfit, seed);
+  loader_ =
+      std::make_unique<Loader>(samples_, LoaderOptions{.batch_size = job_.train.batch_size,
+                                                       .seed = seed,
+                                                       .first_batch = step() * job_.train.accumulate,
+                                                       .workers = request_.overfit ? 0 : job_.data.workers,
+                                                       .prefetch = job_.data.prefetch});
 }
 
 void JobRun::train() {
-  if (!is_validated()) validate();
+  // A stop may have come between a step and its validation.
+  if (step() > 0 && validates_now() && validated_step_ != step()) validate();
   while (step() < total()) {
     if (signals_.requested()) stop();
     one_step();
@@ -191,24 +184,11 @@ bool JobRun::validates_now() const {
   return step() == total() || (job_.validate.every > 0 && step() % job_.validate.every == 0);
 }
 
-// Whether the present step's validation, if it has one, is in metrics.jsonl: a stop may have come between a
-// step and its validation.
-bool JobRun::is_validated() const {
-  if (step() == 0 || job_.data.validation.empty() || !validates_now()) return true;
-  std::ifstream file(folder_->metrics_path());
-  for (std::string line; std::getline(file, line);) {
-    const auto members = parse_json_object(line);
-    if (members && members->contains("step") && members->at("step") == std::to_string(step()) &&
-        members->at("kind") == "val")
-      return true;
-  }
-  return false;
-}
-
 void JobRun::one_step() {
   attempt();
   const StepReport& report = trainer_.last_report();
   times_.add(report);
+  usage_.add(report);
   note_scale(report);
   if (report.step % job_.log.every == 0 || report.event != StepEvent::kGood || report.step == 1)
     write_step(report);
@@ -250,16 +230,9 @@ void JobRun::attempt() {
 }
 
 void JobRun::write_step(const StepReport& report) {
-  metrics_->write(StepMetrics{.step = report.step,
-                              .epoch = (report.step - 1) / job_.train.iterations_per_epoch,
-                              .loss = report.loss + loss_offset(job_.loss),
-                              .lr = report.lr,
-                              .scale = report.scale,
-                              .event = report.event,
-                              .grad_norm = report.grad_norm,
-                              .step_ms = report.step_ms,
-                              .data_wait_ms = report.data_wait_ms,
-                              .cause = report.cause ? &*report.cause : nullptr});
+  StepMetrics line = step_metrics(report, loss_offset(job_.loss));
+  line.epoch = (report.step - 1) / job_.train.iterations_per_epoch;
+  metrics_->write(line);
 }
 
 // Goes on with the layer of `parameter` in FP32; returns if that layer computes in FP32 already.
@@ -267,7 +240,7 @@ void JobRun::move_to_fp32(const std::string& parameter) {
   const ParamSegment* segment = trainer_.params().find(parameter);
   if (segment == nullptr || segment->region != ParamRegion::kCast) return;
   const std::string layer = parameter.substr(0, parameter.rfind('.'));
-  metrics_->write_event(step(), "precision", layer + " computes in FP32 from here on");
+  metrics_->write(EventMetrics{step(), "precision", layer + " computes in FP32 from here on"});
   log_warning("step {}: layer {} computes in FP32 from here on", step(), layer);
   leave_for(with_fp32_layer(job_.precision, layer));
 }
@@ -276,7 +249,8 @@ void JobRun::move_to_fp32(const std::string& parameter) {
 void JobRun::fall_back() {
   const PrecisionOptions next = fallen_back(job_.precision);
   const char* name = next.compute == ComputeChoice::kBf16 ? "BF16" : "FP32";
-  metrics_->write_event(step(), "precision", fmt::format("the job computes in {} from here on", name));
+  metrics_->write(
+      EventMetrics{step(), "precision", fmt::format("the job computes in {} from here on", name)});
   progress_.clear();
   log_warning("step {}: gradients overflow at the smallest loss scale: the job computes in {} from here on",
               step(), name);
@@ -296,8 +270,11 @@ void JobRun::note_scale(const StepReport& report) {
   const double now = trainer_.state().scale;
   if (now == report.scale) return;
   const std::string_view cause = report.event == StepEvent::kGood ? "growth" : event_name(report.event);
-  metrics_->write_event(report.step, "loss_scale", fmt::format("{} -> {} ({})", report.scale, now, cause));
+  metrics_->write(
+      EventMetrics{report.step, "loss_scale", fmt::format("{} -> {} ({})", report.scale, now, cause)});
 }
+
+void JobRun::note_usage() { metrics_->write(usage_.take(step(), session_.context.device)); }
 
 void JobRun::validate() {
   if (job_.data.validation.empty()) return;
@@ -305,11 +282,15 @@ void JobRun::validate() {
   const PatchModel model =
       patch_model(session_.context, *session_.model, [this] { return signals_.requested(); });
   try {
-    const EvaluationRequest request{.window = window_options(job_.validate, job_.patch, job_.augment),
-                                    .metrics = metric_options(job_.validate)};
+    std::optional<ValidationRecorder> recorder;
+    if (job_.log.report) recorder.emplace(step(), LabelMap(job_.data).output_names(), job_.validate.metrics);
+    EvaluationRequest request{.window = window_options(job_.validate, job_.patch, job_.augment),
+                              .metrics = metric_options(job_.validate)};
+    if (recorder) request.on_case = recorder->visitor();
     const SegmentationScores scores = evaluate_cases(job_.data, validation_cases(job_.data), request, model);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     note_validation(scores, seconds.count());
+    report(recorder ? &*recorder : nullptr);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kStopped) stop();
     if (error.kind() != ErrorKind::kNumeric) throw;
@@ -320,18 +301,31 @@ void JobRun::validate() {
 
 void JobRun::note_validation(const SegmentationScores& scores, double seconds) {
   const double mean_dice = scores.mean_dice();
-  ValidationMetrics line{.step = step(), .epoch = epoch(), .mean_dice = mean_dice, .seconds = seconds};
-  for (std::size_t c = 1; c < scores.names().size(); ++c)
-    line.dice.emplace_back(scores.names()[c], scores.summary(static_cast<std::int64_t>(c)).dice);
-  for (const MetricRow& row : chosen_metrics(job_.validate.metrics))
-    if (row.name != "dice") line.means.emplace_back(row.name, scores.mean(row.value));
+  ValidationMetrics line = validation_metrics(scores, job_.validate.metrics);
+  line.step = step();
+  line.epoch = epoch();
+  line.seconds = seconds;
   metrics_->write(line);
+  usage_.add(RunUsage::kValidate, seconds);
+  note_usage();
   progress_.clear();
   log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), mean_dice, seconds);
   if (job_.select.metric == "dice" &&
       rank_checkpoint(best_, {step(), mean_dice}, true, job_.checkpoint.keep_best)) {
     saved_step_ = -1;  // saved again if need be: the checkpoint holds the list of the best
     save();
+  }
+}
+
+// The report follows from the other files of the run folder: without it nothing is lost.
+void JobRun::report(const ValidationRecorder* validation) {
+  if (!job_.log.report) return;
+  try {
+    if (validation != nullptr) validation->write(folder_->path());
+    write_report(folder_->path());
+  } catch (const Error& error) {
+    progress_.clear();
+    log_warning("report.html is not written: {}", error.what());
   }
 }
 
@@ -351,6 +345,7 @@ void JobRun::save_or_retry_later() {
 
 void JobRun::save() {
   if (saved_step_ == step()) return;
+  const auto start = std::chrono::steady_clock::now();
   metrics_->sync();
   const std::int64_t per_step = job_.train.accumulate * job_.train.batch_size;
   CheckpointContent content{.step = step(),
@@ -366,11 +361,15 @@ void JobRun::save() {
       {.keep_last = keep_all_ ? std::numeric_limits<std::int64_t>::max() : job_.checkpoint.keep_last,
        .verify = job_.checkpoint.verify});
   saved_step_ = step();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  usage_.add(RunUsage::kSave, seconds.count());
 }
 
 void JobRun::stop() {
   progress_.clear();
+  note_usage();
   save();
+  report();
   throw Error(ErrorKind::kStopped,
               fmt::format("[train] stopped by {} after step {} of {}; a checkpoint is saved", signals_.name(),
                           step(), total()),

@@ -2,7 +2,10 @@
 // The step itself is train/trainer.
 #pragma once
 
+#include <optional>
+
 #include "train/job.h"
+#include "train/metrics_log.h"
 #include "train/run_folder.h"
 
 namespace tandem {
@@ -11,6 +14,7 @@ struct RunRequest {
   RunFolderRequest folder;
   bool dry_run = false;  // build everything, take one step, write nothing
   bool progress = true;
+  std::optional<std::int64_t> overfit;  // train on so many fixed patches of overfit_job()
 };
 
 // Trains to the job's last step and saves it. Throws Error{kStopped} (exit 75) after a stop signal, with a
@@ -21,5 +25,6 @@ void run_training(const JobOptions& job, const RunRequest& request);
 // One line on the life of the loss scale, from the run's metrics.jsonl: "65536 -> 32768 (overflow at step 3)
 // -> ...".
 std::string loss_scale_history(const std::filesystem::path& run_folder);
+std::string loss_scale_history(const MetricsHistory& history);
 
 }  // namespace tandem

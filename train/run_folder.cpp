@@ -11,6 +11,8 @@
 #include "train/checkpoint.h"
 #include "train/json.h"
 #include "train/metrics_log.h"
+#include "train/tensorboard.h"
+#include "train/validation_folder.h"
 
 namespace tandem {
 namespace {
@@ -199,8 +201,12 @@ void RunFolder::cut_back(std::int64_t step) const {
     move_to(info.path, *aside);
   }
   if (aside) log_warning("[run] checkpoints after step {} were moved to {}", step, aside->string());
-  if (truncate_metrics(metrics_path(), step).cut)
-    log_warning("[run] metrics.jsonl was cut back to step {}", step);
+  const MetricsTruncation metrics = truncate_metrics(metrics_path(), step);
+  if (metrics.cut) log_warning("[run] metrics.jsonl was cut back to step {}", step);
+  if (metrics.unreadable_lines > 0)
+    log_warning("[run] metrics.jsonl: {} lines cannot be read and are passed over", metrics.unreadable_lines);
+  truncate_tensorboard(path_, step);
+  truncate_validation(path_, step);
 }
 
 void RunFolder::describe(const std::string& config_yaml, const std::string& environment_json) const {

@@ -39,8 +39,9 @@ class RunFolder {
   std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path log_path() const { return path_ / "log.txt"; }
   // Starts the run in the folder; to be called once the checkpoint is loaded and fits, before the first step.
-  // Cuts metrics.jsonl back to the checkpoint's step, moves checkpoints of later steps to superseded-NNN/
-  // (both are logged), writes config.resolved.yaml and environment.json, and sends the log to log.txt too.
+  // Cuts metrics.jsonl, TensorBoard events and validation/ back to the checkpoint's step, moves checkpoints
+  // of later steps to superseded-NNN/ (both are logged), writes config.resolved.yaml and environment.json,
+  // and sends the log to log.txt too.
   void describe(const std::string& config_yaml, const std::string& environment_json) const;
 
  private:

@@ -2,11 +2,11 @@
 #include "train/run_report.h"
 
 #include <algorithm>
-#include <fstream>
+#include <iterator>
 
 #include "core/backends/cpu/isa.h"
 #include "core/base/parallel.h"
-#include "train/json.h"
+#include "train/metrics_log.h"
 #include "train/run.h"
 
 namespace tandem {
@@ -27,11 +27,6 @@ std::string mebibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// The members of the event lines about the loss scale, in order.
-struct ScaleChange {
-  std::string step, text;
-};
-
 }  // namespace
 
 void StepTimes::add(const StepReport& report) {
@@ -47,6 +42,31 @@ double StepTimes::median_ms() const {
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
                    sorted.end());
   return sorted[sorted.size() / 2];
+}
+
+StepMetrics step_metrics(const StepReport& report, double loss_offset) {
+  return {.step = report.step,
+          .loss = report.loss + loss_offset,
+          .lr = report.lr,
+          .scale = report.scale,
+          .event = report.event,
+          .grad_norm = report.grad_norm,
+          .step_ms = report.step_ms,
+          .data_wait_ms = report.data_wait_ms,
+          .forward_ms = report.forward_ms,
+          .backward_ms = report.backward_ms,
+          .update_ms = report.update_ms,
+          .cause = report.cause ? &*report.cause : nullptr};
+}
+
+ValidationMetrics validation_metrics(const SegmentationScores& scores,
+                                     const std::vector<std::string>& metrics) {
+  ValidationMetrics line{.mean_dice = scores.mean_dice()};
+  for (std::size_t c = 1; c < scores.names().size(); ++c)
+    line.dice.emplace_back(scores.names()[c], scores.summary(static_cast<std::int64_t>(c)).dice);
+  for (const MetricRow& row : chosen_metrics(metrics))
+    if (row.name != "dice") line.means.emplace_back(row.name, scores.mean(row.value));
+  return line;
 }
 
 std::string start_report(const JobOptions& job, const ModelSession& session, Trainer& trainer,
@@ -82,23 +102,17 @@ std::string end_report(const Trainer& trainer, const StepTimes& times, const std
 }
 
 std::string loss_scale_history(const std::filesystem::path& run_folder) {
-  std::ifstream file(run_folder / "metrics.jsonl");
-  std::vector<ScaleChange> changes;
-  std::string scale = "?";
-  std::int64_t skips = 0;
-  for (std::string line; std::getline(file, line);) {
-    const auto members = parse_json_object(line);
-    if (!members) continue;
-    const auto value = [&](const char* key) {
-      const auto it = members->find(key);
-      return it == members->end() ? std::string() : it->second;
-    };
-    if (value("kind") == "step" && scale == "?") scale = value("scale");
-    if (value("kind") == "step" && value("event") != "good") ++skips;
-    if (value("kind") == "event" && value("event") == "loss_scale")
-      changes.push_back({value("step"), value("text")});
-  }
-  std::string text = scale;
+  return loss_scale_history(read_metrics(run_folder / "metrics.jsonl"));
+}
+
+std::string loss_scale_history(const MetricsHistory& history) {
+  std::vector<EventMetrics> changes;
+  std::ranges::copy_if(history.events, std::back_inserter(changes),
+                       [](const EventMetrics& event) { return event.event == "loss_scale"; });
+  const auto skips = std::ranges::count_if(
+      history.steps, [](const MetricsHistory::Step& step) { return step.event != StepEvent::kGood; });
+  std::string text =
+      history.steps.empty() ? "?" : fmt::format("{}", static_cast<float>(history.steps.front().scale));
   constexpr std::size_t kShown = 6;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (i == kShown && changes.size() > 2 * kShown) {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/tensor/device.h"
+#include "data/segmentation_metrics.h"
 #include "train/job.h"
+#include "train/metrics_log.h"
 #include "train/session.h"
 #include "train/trainer.h"
 
@@ -28,6 +30,12 @@ class StepTimes {
   double total_ms_ = 0, wait_ms_ = 0;
   std::vector<float> each_ms_;
 };
+
+// The lines of metrics.jsonl; step, epoch and seconds of a validation are the caller's. loss_offset: added to
+// the loss.
+StepMetrics step_metrics(const StepReport& report, double loss_offset);
+ValidationMetrics validation_metrics(const SegmentationScores& scores,
+                                     const std::vector<std::string>& metrics);
 
 // Device, instruction set, threads, precision, model, data.
 std::string start_report(const JobOptions& job, const ModelSession& session, Trainer& trainer,

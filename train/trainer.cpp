@@ -58,9 +58,16 @@ StepReport Trainer::step(Loader& loader) {
     check_loss(state_, loss);
     report_.loss += loss / static_cast<double>(options_.accumulate);
   }
+  const auto updates = Clock::now();
+  // A replay that explains a bad step goes through forward_backward too; its time is part of the update.
+  const double forward_ms = report_.forward_ms, backward_ms = report_.backward_ms;
   check(batches);
   apply();
-  report_.step_ms = milliseconds(Clock::now() - start);
+  const auto end = Clock::now();
+  report_.forward_ms = forward_ms;
+  report_.backward_ms = backward_ms;
+  report_.update_ms = milliseconds(end - updates);
+  report_.step_ms = milliseconds(end - start);
   return report_;
 }
 
@@ -133,6 +140,7 @@ ScalerDiagnosis Trainer::diagnosis() const {
 
 // One micro-batch: adds its scaled gradients to the store, and returns the loss.
 double Trainer::forward_backward(const Batch& batch, const ReplayRequest& request) {
+  const auto start = Clock::now();
   Context context = context_;
   if (request.wide) context.compute = DType::kF32;
   context.draw = static_cast<std::uint64_t>(batch.number);  // a replay draws the same
@@ -143,8 +151,11 @@ double Trainer::forward_backward(const Batch& batch, const ReplayRequest& reques
   const Outputs outputs = model_(image);
   const Var loss = criterion_(outputs, label);
   const double value = loss.value().to_values().front();
+  const auto turn = Clock::now();
   const double seed = static_cast<double>(state_.scale) / static_cast<double>(options_.accumulate);
   if (!request.wide) tape.backward(loss, seed * request.seed_factor);
+  report_.forward_ms += milliseconds(turn - start);
+  report_.backward_ms += milliseconds(Clock::now() - turn);
   return value;
 }
 

@@ -51,6 +51,8 @@ struct StepReport {
   // Of a step that was not good: its first value that is not finite, in order of execution; see
   // find_nonfinite.
   std::optional<NonfiniteCause> cause;
+  // Parts of step_ms as the host sees them; update: finite check, optimizer, scaler.
+  double forward_ms = 0, backward_ms = 0, update_ms = 0;
 };
 
 // The model's buffers under their names in a checkpoint ("buffer/enc0.norm1.running_mean").

@@ -103,9 +103,11 @@ TEST_F(Cli, WrongWordsNameTheNearestAndExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"versoin", "Did you mean 'version'?\n"},
       {"config shwo",
-       "error: [tandem] unknown config command 'shwo': expected one of check, show, docs. Did you mean "
+       "error: [tandem] unknown config command 'shwo': expected one of check, show, docs, schema. Did you "
+       "mean "
        "'show'?\n"},
-      {"config", "error: [tandem] 'config' needs one of check, show, docs. See `tandem config --help`.\n"},
+      {"config",
+       "error: [tandem] 'config' needs one of check, show, docs, schema. See `tandem config --help`.\n"},
       {"config show x.yaml --orign",
        "error: [tandem] unknown flag '--orign': expected one of --help, --origin. Did you mean "
        "'--origin'?\n"},
