@@ -17,6 +17,7 @@
 
 #include "core/kernels/step_state.h"
 #include "core/tensor/tensor.h"
+#include "optim/schedule.h"
 
 namespace tandem {
 
@@ -39,6 +40,8 @@ struct CheckpointContent {
   std::int64_t epoch_position = 0;  // samples of the current epoch that are used already
   std::int64_t total_steps = 0;     // of the schedule; its position is state.applied
   StepState state;
+  MetricWatch early_stop;              // train.early_stop
+  PlateauState plateau;                // schedule plateau
   std::vector<RankedCheckpoint> best;  // best first; see rank_checkpoint()
   // Saved from any device and channel pitch, as [K, C, taps]; loaded packed, on the host. Any dtype.
   std::vector<NamedTensor> tensors;

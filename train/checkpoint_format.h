@@ -75,6 +75,15 @@ void visit_step_state(State& s, Visit&& visit) {
   visit("withheld_growths", s.withheld_growths);
 }
 
+// The same for a watched metric; `name` goes in front.
+template <class Watch, class Visit>
+void visit_watch(const std::string& name, Watch& w, Visit&& visit) {
+  visit(name + "_best", w.best);
+  visit(name + "_improved", w.improved);
+  visit(name + "_bad", w.bad);
+  visit(name + "_last_step", w.last_step);
+}
+
 // The same for the numbers of the run.
 template <class Content, class Visit>
 void visit_run_state(Content& c, Visit&& visit) {
@@ -82,6 +91,10 @@ void visit_run_state(Content& c, Visit&& visit) {
   visit("epoch", c.epoch);
   visit("epoch_position", c.epoch_position);
   visit("total_steps", c.total_steps);
+  visit_watch("early_stop", c.early_stop, visit);
+  visit_watch("plateau", c.plateau.watch, visit);
+  visit("plateau_cooldown_left", c.plateau.cooldown_left);
+  visit("plateau_factor", c.plateau.factor);
 }
 
 // All of them with their paths in the file: "state/scaler/scale", "state/run/step".
@@ -89,8 +102,7 @@ template <class Content, class Visit>
 void visit_state(Content& content, Visit&& visit) {
   visit_step_state(content.state,
                    [&](const char* name, auto& value) { visit(std::string("state/scaler/") + name, value); });
-  visit_run_state(content,
-                  [&](const char* name, auto& value) { visit(std::string("state/run/") + name, value); });
+  visit_run_state(content, [&](const std::string& name, auto& value) { visit("state/run/" + name, value); });
 }
 
 // The texts, "meta/config_yaml" and so on.

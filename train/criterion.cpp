@@ -1,41 +1,120 @@
-// The table of losses that a job can name.
+// The loss of one output and the weighted sum over outputs.
 #include "train/criterion.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/labels.h"
 #include "core/ops/loss.h"
-#include "data/fingerprint.h"
+#include "core/ops/regression_loss.h"
 #include "data/label_map.h"
 
 namespace tandem {
+namespace {
 
-Criterion make_criterion(const LossOptions& options) {
-  const DiceOptions dice{.batch = options.dice.batch,
-                         .background = options.dice.background,
-                         .smooth = options.dice.smooth,
-                         .ignore_label = kIgnoredLabel};
-  const DiceCeOptions both{.dice = dice,
-                           .dice_weight = options.name == "ce" ? 0 : options.dice.weight,
-                           .ce_weight = options.name == "dice" ? 0 : options.ce.weight,
-                           .label_smoothing = options.ce.label_smoothing};
-  return [both](const Outputs& outputs, const Var& label) { return dice_ce(outputs.main, label, both); };
+using OutputLoss = std::function<Var(const Var& logits, const Var& label)>;
+
+// Probabilities against one channel per class.
+OutputLoss error_loss(const LossOptions& options) {
+  return [options](const Var& logits, const Var& label) {
+    const Var p = softmax(cast(logits, accumulation_dtype(logits.dtype())));
+    const Var target = logits.tape().constant(one_hot(label.value(), logits.shape()[1], p.dtype()));
+    if (options.name == "mse") return mse_loss(p, target);
+    if (options.name == "l1") return l1_loss(p, target);
+    return smooth_l1_loss(p, target, options.smooth_l1.beta);
+  };
 }
 
-double loss_offset(const LossOptions& options) { return options.name == "ce" ? 0 : options.dice.weight; }
-
-TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals) {
-  return {.optimizer = job.optimizer,
-          .schedule = job.schedule,
-          .loss_scale = job.precision.loss_scale,
-          .total_steps = job.train.total_steps(),
-          .accumulate = job.train.accumulate,
-          .clip_norm = job.train.clip_norm.value_or(0),
-          .check_finite = job.precision.check_finite,
-          .stop_requested = [&signals] { return signals.requested(); }};
+OutputLoss output_loss(const LossOptions& options, std::optional<std::int32_t> ignore_label) {
+  if (loss_parts(options).pointwise != LossParts::Pointwise::kError)
+    return [args = loss_args(options, ignore_label)](const Var& logits, const Var& label) {
+      return segmentation_loss(logits, label, args);
+    };
+  if (ignore_label)
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("[loss] name: got {} with data.ignore_label, expected a loss that can leave voxels out",
+                    options.name),
+        "Use dice_ce, ce, bce, focal or tversky.");
+  return error_loss(options);
 }
 
-JobOptions with_training_numbers(const JobOptions& job) {
-  JobOptions result = job;
-  result.data = with_fingerprint(job.data);
-  return result;
+}  // namespace
+
+std::vector<double> deep_supervision_weights(std::size_t n) {
+  std::vector<double> weights;
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    weights.push_back(i > 0 && i + 1 == n ? 0.0 : std::ldexp(1.0, -static_cast<int>(i)));
+    sum += weights.back();
+  }
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+Criterion make_criterion(const LossOptions& options, std::int64_t classes,
+                         std::optional<std::int32_t> ignore_label) {
+  check_class_count(options, classes);
+  return [each = output_loss(options, ignore_label)](const Outputs& outputs, const Var& label) {
+    Var total = each(outputs.main, label);
+    const std::vector<double> weights = deep_supervision_weights(1 + outputs.auxiliary.size());
+    if (weights.size() == 1) return total;
+    Tape& tape = total.tape();
+    const auto weighted = [&](const Var& loss, double weight) {
+      return mul(loss, tape.constant(Tensor::from_values(Shape{1}, std::vector<double>{weight}, loss.dtype(),
+                                                         loss.value().device())));
+    };
+    total = weighted(total, weights.front());
+    for (std::size_t i = 1; i < weights.size(); ++i) {
+      if (weights[i] == 0) continue;
+      const Var& output = outputs.auxiliary[i - 1];
+      const Var labels = tape.constant(nearest_labels(label.value(), output.shape()));
+      total = add(total, weighted(each(output, labels), weights[i]));
+    }
+    return total;
+  };
+}
+
+std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes), 0);
+  for (const auto& each : data.cases()) {
+    const Index3 shape = each->shape();
+    counts[0] += shape[0] * shape[1] * shape[2];
+    for (std::int64_t c = 1; c < classes; ++c) {
+      counts[static_cast<std::size_t>(c)] += each->foreground().count(c);
+      counts[0] -= each->foreground().count(c);
+    }
+  }
+  return counts;
+}
+
+Criterion make_criterion(const JobOptions& job, const PatchDataset& data) {
+  constexpr double kLargeRatio = 50;
+  LossOptions loss = job.loss;
+  if (needs_class_counts(loss)) {
+    loss = with_class_counts(loss, count_classes(data, job.data.classes()));
+    const auto weights = loss_args(loss, {}).class_weights;
+    log_info("loss: class weights [{:.4g}]", fmt::join(weights, ", "));
+    const auto [low, high] = std::ranges::minmax(weights);
+    if (high > kLargeRatio * low)
+      log_warning(
+          "loss: the largest class weight is {:.0f} times the smallest; a list, or sqrt, may train "
+          "more calmly",
+          high / low);
+  }
+  static_assert(kIgnoredLabel == kUnlabelled);
+  const bool can_ignore =
+      loss_parts(loss).pointwise != LossParts::Pointwise::kError || job.data.ignore_label.has_value();
+  return make_criterion(loss, job.data.classes(), can_ignore ? std::optional(kUnlabelled) : std::nullopt);
+}
+
+double loss_offset(const LossOptions& options) {
+  return loss_parts(options).overlap ? options.dice.weight : 0;
 }
 
 }  // namespace tandem

@@ -1,23 +1,28 @@
-// From the job to what the trainer needs: the function that it minimises, and its options. The losses
-// themselves are core/ops/loss.
+// From the job's `loss` to the function that the trainer minimises. The losses themselves are core/ops/loss
+// and core/ops/regression_loss; the keys are train/loss_options.
 #pragma once
 
+#include "data/patch_dataset.h"
 #include "train/job.h"
-#include "train/signals.h"
 #include "train/trainer.h"
 
 namespace tandem {
 
-// dice_ce, dice or ce on the main output (medical.md 2.2: -mean Dice, so the sum may be negative).
-Criterion make_criterion(const LossOptions& options);
-// What has to be added to the criterion's value so that 0 is perfect: the weight of the Dice term.
+// The loss of the job on the main output, plus the coarser outputs' where the model gives them, weighted by
+// deep_supervision_weights, with labels brought to their size by nearest_labels. Overlap terms are -mean
+// (medical.md 2.2), so the sum may be negative. Error{kConfig} for weights that are not one per class, or a
+// loss that knows no ignored label.
+Criterion make_criterion(const LossOptions& options, std::int64_t classes,
+                         std::optional<std::int32_t> ignore_label = {});
+// The same of a job, with kUnlabelled as the ignored label; class weights that a rule makes of the data are
+// logged.
+Criterion make_criterion(const JobOptions& job, const PatchDataset& data);
+// Voxels per class in the training data; a background that holds all that no other class names.
+std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes);
+// What has to be added to the criterion's value so that 0 is perfect: the weight of the overlap term.
 double loss_offset(const LossOptions& options);
 
-// The job's part of the trainer's options.
-TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals);
-
-// The job with what its normalisation takes from the training set: so it stands in the run folder, where
-// evaluation and prediction find it.
-JobOptions with_training_numbers(const JobOptions& job);
+// Of n outputs, finest first: 2^-i, the coarsest 0, divided by their sum; one output has 1 (nnU-Net's).
+std::vector<double> deep_supervision_weights(std::size_t n);
 
 }  // namespace tandem

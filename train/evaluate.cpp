@@ -57,9 +57,9 @@ SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<Cas
   return scores;
 }
 
-void check_validation_cases(const DataOptions& data, std::int64_t channels) {
-  if (data.validation.empty()) return;
-  for (const CaseEntry& entry : validation_cases(data)) {
+std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels) {
+  std::vector<CaseEntry> cases = validation_cases(data);
+  for (const CaseEntry& entry : cases) {
     const CaseInfo info = read_case_info(entry, data.orientation);
     if (!info.has_labels)
       fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",
@@ -68,6 +68,7 @@ void check_validation_cases(const DataOptions& data, std::int64_t channels) {
       fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases",
            entry.file(), info.channels, channels);
   }
+  return cases;
 }
 
 }  // namespace tandem

@@ -32,8 +32,8 @@ struct EvaluationRequest {
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const EvaluationRequest& request, const PatchModel& model);
 
-// Reads the headers of data.validation: a wrong case must not wait for the first validation to be found.
-// Error{kData} for one without labels, or with other than `channels` channels.
-void check_validation_cases(const DataOptions& data, std::int64_t channels);
+// The validation cases of a job. Their headers are read: a wrong case must not wait for the first validation
+// to be found. Error{kData} for one without labels, or with other than `channels` channels.
+std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels);
 
 }  // namespace tandem

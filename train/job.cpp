@@ -1,9 +1,14 @@
 // Descriptions of the job's own fields, and what the words of the file mean on this machine.
 #include "train/job.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "core/backends/cpu/isa.h"
 #include "core/base/error.h"
 #include "data/nnunet.h"
+#include "data/segmentation_metrics.h"
 
 namespace tandem {
 namespace {
@@ -37,28 +42,12 @@ Fields fields(PrecisionOptions& o) {
       .group("loss_scale", o.loss_scale, "Loss scaling");
 }
 
-Fields fields(LossOptions::Dice& o) {
+Fields fields(EarlyStopOptions& o) {
   return Fields()
-      .flag("batch", o.batch, "One Dice per class over the batch instead of per sample")
-      .flag("background", o.background, "Count class 0 too")
-      .number("smooth", o.smooth, {.min = 0, .max = 1e6}, "Added to numerator and denominator")
-      .number("weight", o.weight, {.min = 0, .max = 1e6}, "Weight of the Dice term");
-}
-
-Fields fields(LossOptions::CrossEntropy& o) {
-  return Fields()
-      .number("label_smoothing", o.label_smoothing, {.min = 0, .max = 1, .exclusive_max = true},
-              "Part of the target spread over all classes")
-      .number("weight", o.weight, {.min = 0, .max = 1e6}, "Weight of the cross entropy term");
-}
-
-Fields fields(LossOptions& o) {
-  return Fields()
-      .choice("name", o.name, {"dice_ce", "dice", "ce"}, "Soft Dice + cross entropy, or one of them")
-      .group("dice", o.dice, "Soft Dice")
-      .group("ce", o.ce, "Cross entropy")
-      .only_for({"dice"}, "name", {"dice_ce", "dice"})
-      .only_for({"ce"}, "name", {"dice_ce", "ce"});
+      .integer("patience", o.patience, {.min = 1, .max = 1'000'000},
+               "Validations in a row without improvement of select.metric after which training ends",
+               "validations")
+      .number("min_delta", o.min_delta, {.min = 0, .max = 1e6}, "Smallest gain that is an improvement");
 }
 
 Fields fields(TrainOptions& o) {
@@ -73,6 +62,12 @@ Fields fields(TrainOptions& o) {
       .integer("accumulate", o.accumulate, {.min = 1, .max = 65536}, "Micro-batches per optimizer step")
       .number("clip_norm", o.clip_norm, {.min = 0, .exclusive_min = true},
               "Largest global gradient norm, after unscaling; null: off")
+      .number("clip_value", o.clip_value, {.min = 0, .exclusive_min = true},
+              "Bound of each gradient, after unscaling and clip_norm; null: off")
+      .group("early_stop", o.early_stop, "End when select.metric no longer improves; null: never")
+      .number("max_minutes", o.max_minutes, {.min = 0, .max = 1e7, .exclusive_min = true},
+              "End after this time of one process, with a checkpoint and a validation; null: never",
+              "minutes")
       .check([&o](ErrorList& errors) {
         if (o.iterations.has_value() == o.epochs.has_value())
           errors.rule("iterations", o.iterations ? "got both iterations and epochs, expected one of them"
@@ -81,10 +76,38 @@ Fields fields(TrainOptions& o) {
 }
 
 Fields fields(SelectOptions& o) {
-  return Fields().choice(
-      "metric", o.metric, {"none", "dice"},
-      "Validation metric whose best checkpoint is kept; none: the last checkpoint is the result");
+  std::vector<std::string> metrics{"none"};
+  for (const MetricRow& row : metric_table()) metrics.emplace_back(row.name);
+  return Fields()
+      .choice("metric", o.metric, std::move(metrics),
+              "Validation metric whose best checkpoint is kept; none: the last checkpoint is the result")
+      .choice("mode", o.mode, {{"max", MetricMode::kMax}, {"min", MetricMode::kMin}},
+              "Whether more or less of it is better")
+      .check([&o](ErrorList& errors) {
+        for (const MetricRow& row : metric_table())
+          if (row.name == o.metric && row.unit == "mm" && o.mode == MetricMode::kMax)
+            errors.rule("mode", fmt::format("got max with {}, a distance, expected min", o.metric));
+      });
 }
+
+namespace {
+
+// Rules between select, validate and what watches the metric.
+void check_selection(const JobOptions& o, ErrorList& errors) {
+  for (const MetricRow& row : metric_table())
+    if (row.name == o.select.metric && !row.is_overlap &&
+        std::ranges::find(o.validate.metrics, row.name) == o.validate.metrics.end())
+      errors.rule("select.metric", fmt::format("got {}, expected a metric of validate.metrics", row.name));
+  const bool validates = o.select.metric != "none" && !o.data.validation.empty() && o.validate.every > 0;
+  constexpr std::string_view kNeeds =
+      "expected select.metric, data.validation and validate.every to be set: it watches that metric";
+  if (o.train.early_stop && !validates)
+    errors.rule("train.early_stop", fmt::format("got a patience, {}", kNeeds));
+  if (o.schedule.name == ScheduleKind::kPlateau && !validates)
+    errors.rule("schedule.name", fmt::format("got plateau, {}", kNeeds));
+}
+
+}  // namespace
 
 Fields fields(CheckpointOptions& o) {
   return Fields()
@@ -136,6 +159,7 @@ Fields fields(JobOptions& o) {
         if (!fits)
           errors.rule("name", "got '" + o.name +
                                   "', expected letters, digits, '.', '_' or '-': it names the run folder");
+        check_selection(o, errors);
       });
 }
 

@@ -14,6 +14,7 @@
 #include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "train/loss_options.h"
 
 namespace tandem {
 
@@ -28,17 +29,10 @@ struct PrecisionOptions {
   LossScaleOptions loss_scale;
 };
 
-struct LossOptions {
-  struct Dice {
-    bool batch = true, background = false;
-    double smooth = 1e-5, weight = 1;
-  };
-  struct CrossEntropy {
-    double label_smoothing = 0, weight = 1;
-  };
-  std::string name = "dice_ce";  // dice_ce | dice | ce
-  Dice dice;
-  CrossEntropy ce;
+// train.early_stop
+struct EarlyStopOptions {
+  std::int64_t patience = 10;  // validations without improvement of select.metric
+  double min_delta = 0;
 };
 
 struct TrainOptions {
@@ -46,14 +40,17 @@ struct TrainOptions {
   std::optional<std::int64_t> iterations, epochs;
   std::int64_t iterations_per_epoch = 250;
   std::int64_t accumulate = 1;
-  std::optional<double> clip_norm;
+  std::optional<double> clip_norm, clip_value;
+  std::optional<EarlyStopOptions> early_stop;
+  std::optional<double> max_minutes;
 
   // Optimizer steps attempted in the whole run.
   std::int64_t total_steps() const { return iterations ? *iterations : *epochs * iterations_per_epoch; }
 };
 
 struct SelectOptions {
-  std::string metric = "none";  // none | dice
+  std::string metric = "none";  // or a name of data/segmentation_metrics.h's table
+  MetricMode mode = MetricMode::kMax;
 };
 
 struct CheckpointOptions {
@@ -91,7 +88,7 @@ struct JobOptions {
 };
 
 Fields fields(PrecisionOptions& options);
-Fields fields(LossOptions& options);
+Fields fields(EarlyStopOptions& options);
 Fields fields(TrainOptions& options);
 Fields fields(SelectOptions& options);
 Fields fields(CheckpointOptions& options);

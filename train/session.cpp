@@ -4,6 +4,7 @@
 #include "core/backends/cpu/isa.h"
 #include "core/base/error.h"
 #include "core/base/parallel.h"
+#include "data/fingerprint.h"
 #include "data/volume.h"
 #include "train/trainer.h"
 
@@ -40,6 +41,24 @@ ModelSession make_session(const JobOptions& job, std::int64_t in_channels) {
   return session;
 }
 
+JobOptions with_training_numbers(const JobOptions& job) {
+  JobOptions result = job;
+  result.data = with_fingerprint(job.data);
+  return result;
+}
+
+TrainerOptions trainer_options(const JobOptions& job, std::function<bool()> stop_requested) {
+  return {.optimizer = job.optimizer,
+          .schedule = job.schedule,
+          .loss_scale = job.precision.loss_scale,
+          .total_steps = job.train.total_steps(),
+          .accumulate = job.train.accumulate,
+          .clip_norm = job.train.clip_norm.value_or(0),
+          .clip_value = job.train.clip_value.value_or(0),
+          .check_finite = job.precision.check_finite,
+          .stop_requested = std::move(stop_requested)};
+}
+
 RunEnvironment run_environment(const JobOptions&, const Context& context) {
   return {.version = TANDEM_VERSION,
           .isa = std::string(name(cpu_isa())),
@@ -68,10 +87,14 @@ EvaluationModel load_model(const SavedRun& run, const CaseInfo& input) {
   if (first != nullptr && first->shape().rank() > 1 && first->shape()[1] != in_channels)
     fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as the model was trained with",
          input.file, in_channels, first->shape()[1]);
+  // The running mean of the weights, if the run kept one, is what it validated with.
+  const std::string group =
+      run.job.optimizer.ema && run.content.find("ema/" + parameters.front().name) != nullptr ? "ema/"
+                                                                                             : "model/";
   std::vector<NamedTensor> targets;
   for (const ParamSegment& segment : result.params->segments())
     targets.push_back(
-        {"model/" + segment.name, ParamStore::view(segment, result.params->region(segment.region).master)});
+        {group + segment.name, ParamStore::view(segment, result.params->region(segment.region).master)});
   for (const NamedTensor& buffer : buffer_tensors(*result.session.model, result.session.context.device))
     targets.push_back(buffer);
   restore_tensors(run.content, targets);

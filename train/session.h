@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "data/voxel_source.h"
@@ -10,6 +11,7 @@
 #include "train/checkpoint.h"
 #include "train/job.h"
 #include "train/run_folder.h"
+#include "train/trainer.h"
 
 namespace tandem {
 
@@ -22,6 +24,13 @@ struct ModelSession {
 // Sets the process's compute threads, checks the device and the patch against the model, and makes the model
 // (its parameters are not bound yet). Error{kConfig}, Error{kDevice}.
 ModelSession make_session(const JobOptions& job, std::int64_t in_channels);
+
+// The job with what its normalisation takes from the training set: so it stands in the run folder, where
+// evaluation and prediction find it.
+JobOptions with_training_numbers(const JobOptions& job);
+
+// The job's keys as the trainer takes them; `stop_requested` as in TrainerOptions.
+TrainerOptions trainer_options(const JobOptions& job, std::function<bool()> stop_requested);
 
 // What decides the last bits of this process's results for `job`.
 RunEnvironment run_environment(const JobOptions& job, const Context& context);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 
+#include "core/backends/backend.h"
 #include "core/base/error.h"
 #include "core/base/half.h"
 #include "core/base/log.h"
@@ -42,8 +43,8 @@ Trainer::Trainer(const Context& context, const Precision& precision, Module& mod
 
 StepReport Trainer::step(Loader& loader) {
   const auto start = Clock::now();
-  prepare_step(state_,
-               scheduled_lr(options_.schedule, options_.optimizer.lr, state_.applied, options_.total_steps));
+  prepare_step(state_, plateau_.factor * scheduled_lr(options_.schedule, options_.optimizer.lr,
+                                                      state_.applied, options_.total_steps));
   report_ = {.step = state_.attempted + 1, .scale = state_.scale, .lr = state_.lr};
 
   params_.zero_gradients();
@@ -84,7 +85,7 @@ ReplayRequest Trainer::measurement() {
 // The optimizer's pass and the scaler's move: both, also when a weight outgrows its 16-bit copy.
 void Trainer::apply() {
   try {
-    optimizer_.step(state_);
+    optimizer_.step(state_, options_.clip_value);
   } catch (const Error&) {
     if (state_.weight_overflow) scaler_.update(state_);
     throw;
@@ -173,26 +174,68 @@ void Trainer::observe(Tape& tape, const ReplayRequest& request) const {
     });
 }
 
+void Trainer::note_metric(std::int64_t step, double value, MetricMode mode) {
+  plateau_update(plateau_, options_.schedule, step, value, mode);
+}
+
+void Trainer::with_mean_weights(const std::function<void()>& body) {
+  if (optimizer_.ema().empty()) return body();
+  const auto copy = [this](const Tensor& from, const Tensor& to) {
+    backend_of(params_.device()).map({.kernel = MapKernel::kCopy}, {&from, 1}, to);
+  };
+  std::vector<Tensor> weights;
+  const auto restore = [&] {
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      copy(weights[i], params_.region(optimizer_.ema()[i].region).master);
+    params_.refresh_copies();
+  };
+  try {
+    for (const Optimizer::Moment& mean : optimizer_.ema()) {
+      const Tensor& master = params_.region(mean.region).master;
+      weights.push_back(master.clone(MemoryCategory::kWorkspace));
+      copy(mean.flat, master);
+    }
+    params_.refresh_copies();
+    body();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+}
+
 void Trainer::save(CheckpointContent& content) const {
   content.state = state_;
+  content.plateau = plateau_;
+  const auto add = [&](const std::string& group, ParamRegion region, const Tensor& flat) {
+    for (const ParamSegment& segment : params_.segments())
+      if (segment.region == region)
+        content.tensors.push_back({group + "/" + segment.name, ParamStore::view(segment, flat)});
+  };
   for (const ParamSegment& segment : params_.segments()) {
     const FlatRegion& region = params_.region(segment.region);
     content.tensors.push_back({"model/" + segment.name, ParamStore::view(segment, region.master)});
   }
   for (const NamedTensor& buffer : buffer_tensors(model_, context_.device)) content.tensors.push_back(buffer);
   for (const Optimizer::Moment& moment : optimizer_.moments())
-    for (const ParamSegment& segment : params_.segments())
-      if (segment.region == moment.region)
-        content.tensors.push_back(
-            {"optimizer/" + moment.name + "/" + segment.name, ParamStore::view(segment, moment.flat)});
+    add("optimizer/" + moment.name, moment.region, moment.flat);
+  for (const Optimizer::Moment& mean : optimizer_.ema()) add("ema", mean.region, mean.flat);
 }
 
 void Trainer::load(const CheckpointContent& content, const ScalerKnobs* saved_knobs) {
   CheckpointContent own;
   save(own);
+  const auto is_mean = [](const NamedTensor& named) { return named.name.starts_with("ema/"); };
+  const bool has_mean = std::ranges::any_of(content.tensors, is_mean);
+  if (!has_mean) std::erase_if(own.tensors, is_mean);
   restore_tensors(content, own.tensors);
   params_.refresh_copies();
+  if (!has_mean && !optimizer_.ema().empty()) {
+    optimizer_.reset_ema();
+    log_info("resume: optimizer.ema: the checkpoint has none, so it starts at the saved weights");
+  }
   state_ = content.state;
+  plateau_ = content.plateau;
   for (const std::string& difference : scaler_.resume(state_, saved_knobs))
     log_info("resume: {}", difference);
 }

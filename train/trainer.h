@@ -31,6 +31,7 @@ struct TrainerOptions {
   std::int64_t total_steps = 1;  // of the schedule
   std::int64_t accumulate = 1;   // micro-batches per step
   double clip_norm = 0;          // largest norm of the unscaled gradient; 0: off
+  double clip_value = 0;         // bound of each unscaled gradient, after clip_norm; 0: off
   bool check_finite = true;      // false: apply every step, unless in FP16 or with a loss scale
   // Asked between the micro-batches of a step: true ends the step unfinished, with Error{kStopped}.
   std::function<bool()> stop_requested;
@@ -76,8 +77,17 @@ class Trainer {
   ParamStore& params() { return params_; }
   const StepState& state() const { return state_; }
 
-  // Everything that the next step depends on: masters, moments, StepState. load() checks names and shapes
-  // first and changes nothing if they do not fit (Error{kCheckpoint}).
+  // A validation's metric after `step`, for the schedule plateau; others do not look at it.
+  void note_metric(std::int64_t step, double value, MetricMode mode);
+  // The factor of plateau on the scheduled learning rate; 1 without.
+  double rate_factor() const { return plateau_.factor; }
+  // Runs `body` with the running mean of the weights in the place of the weights, if the optimizer keeps one;
+  // the weights come back with the same bits, also when `body` throws.
+  void with_mean_weights(const std::function<void()>& body);
+
+  // Everything that the next step depends on: masters, moments, running mean, StepState, plateau. load()
+  // checks names and shapes first and changes nothing if they do not fit (Error{kCheckpoint}); a running mean
+  // that the checkpoint does not have starts at its weights.
   void save(CheckpointContent& content) const;
   void load(const CheckpointContent& content, const ScalerKnobs* saved_knobs = nullptr);
 
@@ -100,6 +110,7 @@ class Trainer {
   StepState state_;
   StepReport report_;  // of the step in work or the last one
   std::deque<std::string> recent_events_;
+  PlateauState plateau_;
 };
 
 }  // namespace tandem

@@ -80,10 +80,10 @@ class Backend {
   virtual void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) = 0;
   virtual void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
                                 const Tensor& dx) = 0;
-  // Cross entropy and soft Dice of logits [N,C,spatial] (or [N,C]) and labels I32, one per row in one
-  // pass: see SegmentationLossArgs. sums: F64 [N, 3*C + 2], written, saved for backward; loss: one F32 (F64)
-  // element. A label outside 0..C-1 other than the ignored one makes the loss NaN and is never used as an
-  // index.
+  // A pointwise and an overlap loss of logits [N,C,spatial] (or [N,C]) and labels I32, one per row (with
+  // multi_label one per element), in one pass: see SegmentationLossArgs. sums: F64 [N, 3*C + 2], written,
+  // saved for backward; loss: one F32 (F64) element. A label that is neither a class nor the ignored one
+  // makes the loss NaN and is never used as an index.
   virtual void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
                                  const Tensor& sums, const Tensor& loss) = 0;
   // dlogits = seed * d loss / d logits; seed: one F32 (F64) element. FP32 up to the single store. Overwrites.
@@ -93,8 +93,9 @@ class Backend {
   // One pass over flat FP32 gradients: adds to result the non-finite count and the FP64 sum of squares.
   // state.scale < 1 counts values that overflow when unscaled too.
   virtual void gradient_check(const Tensor& gradient, const StepState& state, GradientCheck& result) = 0;
-  // Unscale, clip, update the master, moments and 16-bit copy of one region in one pass; does nothing unless
-  // state.event is kGood. Sets state.weight_overflow when a finite master rounds to infinity in the copy.
+  // Unscale, clip by norm, clip by value, update the master, moments, 16-bit copy and running mean of one
+  // region in one pass; does nothing unless state.event is kGood. Sets state.weight_overflow when a finite
+  // master rounds to infinity in the copy.
   virtual void optimizer_step(const OptimizerArgs& args, StepState& state) = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/kernels/optimizer.h"
@@ -88,22 +89,43 @@ struct SoftmaxArgs {
   bool log = false;  // y = log softmax(x)
 };
 
-// loss = ce_weight * CE + dice_weight * (-mean D), with p = softmax(logits), g = one-hot(labels):
-//   CE = mean of nll over the valid voxels   (0 without one; nll with label smoothing)
-//   D  = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8) per (n, c), or per c over the batch
-//        (dice_batch)
-// The mean is over classes, without class 0 unless dice_background. With dice_squared sum(p^2) replaces
-// sum(p). An ignored label drops its voxel from every sum. Source: nnU-Net v2's DC_and_CE_loss.
+// How logits become probabilities p.
+enum class LossActivation : std::uint8_t { kSoftmax, kSigmoid };
+enum class OverlapLoss : std::uint8_t { kDice, kTversky, kGeneralizedDice };
+
+// loss = ce_weight * pointwise + dice_weight * (-mean overlap), with g the target: one-hot of the label, or
+// the labels themselves (multi_label).
+//   pointwise, softmax: sum over the valid voxels of w[y] nll / sum of w[y]       (0 without one)
+//     nll = -log p_y; with label smoothing e: (1 - e) w[y] nll + e/C sum_c w[c] (-log p_c); with gamma:
+//     (1 - p_y)^gamma nll
+//   pointwise, sigmoid: mean over the valid voxels and channels of
+//     g a w[c] (1 - p)^gamma (-log p) + (1 - g)(1 - a) p^gamma (-log(1 - p)); without alpha both a and 1 - a
+//     are 1
+//   overlap (core/kernels/overlap.h) per (n, c), or per c over the batch (dice_batch):
+//     Dice = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8), or Tversky's index; generalized
+//     Dice is one value over all classes
+// The mean of the overlap is over classes, without class 0 unless dice_background. With dice_squared sum(p^2)
+// replaces sum(p). An ignored label drops its voxel (multi_label: its channel) from every sum. With sigmoid
+// and one channel the labels are 0 and 1. Sources: nnU-Net v2's DC_and_CE_loss, PyTorch's cross_entropy and
+// binary_cross_entropy_with_logits, Lin et al. 2017 (focal).
 struct SegmentationLossArgs {
   double ce_weight = 1, dice_weight = 1;
   double smooth = 1e-5;
-  double label_smoothing = 0;
+  double label_smoothing = 0;  // softmax, gamma 0
   bool dice_batch = false, dice_background = false, dice_squared = false;
   bool has_ignore_label = false;
   std::int32_t ignore_label = 0;
+  LossActivation activation = LossActivation::kSoftmax;
+  OverlapLoss overlap = OverlapLoss::kDice;
+  double tversky_alpha = 0.5, tversky_beta = 0.5;
+  double gamma = 0;
+  std::optional<double> alpha{};        // sigmoid
+  std::vector<double> class_weights{};  // w, one per channel; empty: all 1. sigmoid: pos_weight
+  bool multi_label = false;             // sigmoid: labels [N, C, spatial] of 0 and 1
 };
 
-// sums[n] = I[0..C), P[0..C), G[0..C), nll sum, valid voxels.
+// sums[n] = I[0..C), P[0..C), G[0..C), sum of the pointwise term (NaN after a wrong label), sum of its
+// weights.
 struct LossTensors {
   Tensor logits, labels, sums;
 };
@@ -116,9 +138,14 @@ struct GradientCheck {
 struct OptimizerArgs {
   OptimizerKind kind = OptimizerKind::kSgd;
   OptimizerConstants constants;
+  // Ascending ends, the last one the region's size. Empty: one part with constants.weight_decay.
+  std::vector<OptimizerPart> parts{};
   Tensor master, gradient;  // F32, flat
-  Tensor moment1, moment2;  // F32, flat; undefined where the optimizer has none
-  Tensor copy;              // F16/BF16, flat; undefined where the copy aliases the master
+  // F32, flat; undefined where the optimizer has none. sgd: momentum; adam(w): mean, mean of squares;
+  // rmsprop: mean of squares, mean (centered), momentum.
+  Tensor moment1, moment2, moment3;
+  Tensor copy;  // F16/BF16, flat; undefined where the copy aliases the master
+  Tensor ema;   // F32, flat; undefined: none. ema += ema_rate (master - ema) after the update
 };
 
 }  // namespace tandem

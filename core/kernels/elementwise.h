@@ -65,4 +65,64 @@ struct Mul {
   }
 };
 
+// (x - y)^2
+struct SquaredError {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams&) {
+    const R d = x - y;
+    return d * d;
+  }
+};
+
+// 2 (x - y)
+struct SquaredErrorGrad {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams&) {
+    return R(2) * (x - y);
+  }
+};
+
+// |x - y|
+struct AbsoluteError {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams&) {
+    const R d = x - y;
+    return d < R(0) ? -d : d;
+  }
+};
+
+// sign(x - y), 0 where they are equal; NaN stays NaN
+struct AbsoluteErrorGrad {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams&) {
+    const R d = x - y;
+    return d > R(0) ? R(1) : d < R(0) ? R(-1) : d;
+  }
+};
+
+// d = |x - y|: d^2 / (2 a) where d < a, else d - a/2      (Huber's, over a)
+struct SmoothError {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams& p) {
+    const R a = static_cast<R>(p.a), d = x < y ? y - x : x - y;
+    return d < a ? R(0.5) * d * d / a : d - R(0.5) * a;
+  }
+};
+
+// (x - y) / a, within [-1, 1]
+struct SmoothErrorGrad {
+  static constexpr int kArity = 2;
+  template <class R>
+  static TD_HD R apply(R x, R y, const MapParams& p) {
+    const R d = (x - y) / static_cast<R>(p.a);
+    const R low = d < R(-1) ? R(-1) : d;
+    return low > R(1) ? R(1) : low;
+  }
+};
+
 }  // namespace tandem::kernels

@@ -34,7 +34,13 @@
   X(GeluTanhGrad)         \
   X(Blend)                \
   X(Add)                  \
-  X(Mul)
+  X(Mul)                  \
+  X(SquaredError)         \
+  X(SquaredErrorGrad)     \
+  X(AbsoluteError)        \
+  X(AbsoluteErrorGrad)    \
+  X(SmoothError)          \
+  X(SmoothErrorGrad)
 
 // Activations that other kernels fuse (norms): each a functor above and its FGrad.
 #define TD_ACTIVATIONS(X) \

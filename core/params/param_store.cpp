@@ -6,7 +6,6 @@
 
 #include "core/backends/backend.h"
 #include "core/base/error.h"
-#include "core/config/nearest.h"
 #include "core/tensor/finite.h"
 
 namespace tandem {
@@ -19,36 +18,16 @@ std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-// Throws unless every pattern covers one of `names`.
-void require_matches(std::span<const std::string> patterns, std::string_view key,
-                     const std::vector<std::string>& names, std::string_view expected) {
-  for (const std::string& pattern : patterns) {
-    if (std::ranges::any_of(names, [&](const std::string& n) { return pattern_covers(pattern, n); }))
-      continue;
-    std::vector<std::string> candidates;  // names of modules and parameters
-    for (const std::string& n : names)
-      for (std::size_t dot = n.find('.');; dot = n.find('.', dot + 1)) {
-        const std::string part = n.substr(0, dot);
-        if (std::ranges::find(candidates, part) == candidates.end()) candidates.push_back(part);
-        if (dot == std::string::npos) break;
-      }
-    const std::string near = nearest_name(pattern, candidates);
-    throw Error(ErrorKind::kConfig,
-                fmt::format("[precision] {} matches nothing: got '{}', expected {}", key, pattern, expected),
-                near.empty() ? fmt::format("Names are such as '{}'.", names.empty() ? "" : names.front())
-                             : fmt::format("Did you mean '{}'?", near));
-  }
-}
-
 void check_patterns(std::span<const NamedParameter> parameters, const Precision& precision) {
   std::vector<std::string> all, cast;
   for (const NamedParameter& p : parameters) {
     all.push_back(p.name);
     if (p.parameter->region() == ParamRegion::kCast) cast.push_back(p.name);
   }
-  require_matches(precision.fp32_layers, "precision.fp32_layers", all, "the name of a layer or parameter");
-  require_matches(precision.low_layers, "precision.low_layers", cast,
-                  "the name of a conv or linear layer or its weight (others are always FP32)");
+  require_pattern_matches(precision.fp32_layers, "precision.fp32_layers", all,
+                          "the name of a layer or parameter");
+  require_pattern_matches(precision.low_layers, "precision.low_layers", cast,
+                          "the name of a conv or linear layer or its weight (others are always FP32)");
 }
 
 // Writes `values` (logical order) into a tensor in host memory.

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
+#include "core/config/nearest.h"
+
 namespace tandem {
 
 bool glob_match(std::string_view pattern, std::string_view text) {
@@ -30,6 +33,27 @@ bool pattern_covers(std::string_view pattern, std::string_view parameter) {
        dot = parameter.find('.', dot + 1))
     if (glob_match(pattern, parameter.substr(0, dot))) return true;
   return glob_match(pattern, parameter);
+}
+
+void require_pattern_matches(std::span<const std::string> patterns, std::string_view key,
+                             const std::vector<std::string>& names, std::string_view expected) {
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const std::string& n) { return pattern_covers(pattern, n); }))
+      continue;
+    std::vector<std::string> candidates;  // names of modules and parameters
+    for (const std::string& n : names)
+      for (std::size_t dot = n.find('.');; dot = n.find('.', dot + 1)) {
+        const std::string part = n.substr(0, dot);
+        if (std::ranges::find(candidates, part) == candidates.end()) candidates.push_back(part);
+        if (dot == std::string::npos) break;
+      }
+    const std::string near = nearest_name(pattern, candidates);
+    throw Error(ErrorKind::kConfig,
+                fmt::format("[{}] {} matches nothing: got '{}', expected {}", key.substr(0, key.find('.')),
+                            key, pattern, expected),
+                near.empty() ? fmt::format("Names are such as '{}'.", names.empty() ? "" : names.front())
+                             : fmt::format("Did you mean '{}'?", near));
+  }
 }
 
 DType Precision::dtype_of(std::string_view name) const {

@@ -2,6 +2,7 @@
 // options of the loss scaler are optim/loss_scaler's.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,10 @@ struct Precision {
 // and
 // "*.weight" all cover "enc0.conv1.weight".
 bool pattern_covers(std::string_view pattern, std::string_view parameter);
+// Throws Error{kConfig} unless every pattern covers one of `names` (of parameters), naming the nearest module
+// or parameter. key: "precision.fp32_layers"; expected: what a match would be.
+void require_pattern_matches(std::span<const std::string> patterns, std::string_view key,
+                             const std::vector<std::string>& names, std::string_view expected);
 // `*` any run of characters (dots too), `?` one; the rest literally. O(pattern * text).
 bool glob_match(std::string_view pattern, std::string_view text);
 

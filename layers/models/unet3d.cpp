@@ -103,8 +103,9 @@ void UNet3d::check_input(const Var& x) const {
 
 Outputs UNet3d::forward(const Var& x) {
   check_input(x);
-  std::vector<Var> skips;
+  std::vector<Var> skips, coarse;  // coarse: heads above the finest, coarsest first
   Var h = x;
+  const bool all_heads = options_.deep_supervision && x.tape().context().training;
   for (const auto& stage : encoder_) {
     h = (*stage)(h);
     skips.push_back(h);
@@ -115,8 +116,10 @@ Outputs UNet3d::forward(const Var& x) {
     const std::array<Var, 2> parts{in_dtype((*level.up)(h), dtype), in_dtype(skips[s], dtype)};
     skips.resize(s);  // what the rest of the decoder needs
     h = (*level.stage)(concat(parts));
+    if (all_heads && s > 0) coarse.push_back((*level.head)(h));
   }
-  return (*decoder_.front().head)(h);
+  const Var main = (*decoder_.front().head)(h);
+  return {main, {coarse.rbegin(), coarse.rend()}};
 }
 
 }  // namespace tandem

@@ -19,6 +19,7 @@ struct UNet3dOptions {
   std::string norm = "instance";               // parse_norm's words
   std::string activation = "leaky_relu:0.01";  // parse_activation's words
   double dropout = 0;                          // probability, after each convolution of a stage
+  bool deep_supervision = false;               // training computes the coarser heads too
 
   std::array<std::int64_t, 3> stride(std::size_t stage) const;
   std::array<std::int64_t, 3> kernel(std::size_t stage) const;
@@ -32,8 +33,9 @@ Fields fields(UNet3dOptions& options);
 // x [N, in, D, H, W] -> logits [N, classes, D, H, W]. (Isensee et al. 2021; dynamic_network_architectures'
 // PlainConvUNet, two convolutions per stage.) Stage s: conv (stride of the stage) -> dropout -> norm, eps
 // 1e-5 -> activation, twice. Decoder level s: transposed conv with kernel = stride of stage s + 1,
-// concatenated in front of the encoder's output, then two such blocks. A 1x1x1 head per decoder level; only
-// head0 is computed.
+// concatenated in front of the encoder's output, then two such blocks. A 1x1x1 head per decoder level;
+// head0 gives the main output, the others (Outputs::auxiliary, finer first) are computed in training with
+// deep_supervision.
 //
 // Parameters in order: enc0 ... encN (conv1.weight, conv1.bias, norm1.weight, norm1.bias, conv2...,
 // norm2...); from coarse to fine upS (weight, bias), decS (as enc); head0, head1, ... (weight, bias). S is

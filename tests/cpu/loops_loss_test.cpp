@@ -170,7 +170,16 @@ std::vector<SegmentationLossArgs> loss_arguments() {
           {.ce_weight = 0, .dice_background = true},
           {.ce_weight = 0.5, .dice_weight = 2, .dice_batch = true},
           {.dice_background = true, .dice_squared = true},
-          {.dice_batch = true, .dice_background = true, .has_ignore_label = true, .ignore_label = 1}};
+          {.dice_batch = true, .dice_background = true, .has_ignore_label = true, .ignore_label = 1},
+          {.gamma = 2},
+          {.activation = LossActivation::kSigmoid},
+          {.has_ignore_label = true,
+           .ignore_label = 1,
+           .activation = LossActivation::kSigmoid,
+           .gamma = 1.5,
+           .alpha = 0.25},
+          {.dice_background = true, .overlap = OverlapLoss::kTversky, .tversky_alpha = 0.3},
+          {.dice_batch = true, .overlap = OverlapLoss::kGeneralizedDice}};
 }
 
 TEST_P(LoopsLoss, LossAndGradientMatchTheReference) {
@@ -183,6 +192,16 @@ TEST_P(LoopsLoss, LossAndGradientMatchTheReference) {
   check_loss(loops(),
              {Shape{5, 1500}, DType::kF16, Layout::kPacked, {.dice_weight = 0, .label_smoothing = 0.2}});
   check_loss(loops(), {Shape{1, 6, 24, 25, 26}, DType::kF16, Layout::kPacked, {}});
+  check_loss(loops(), {Shape{2, 3, 77},
+                       DType::kF32,
+                       Layout::kPacked,
+                       {.label_smoothing = 0.1, .class_weights = {0.5, 0, 2}}});
+  check_loss(loops(), {Shape{2, 3, 77},
+                       DType::kF32,
+                       Layout::kPacked,
+                       {.activation = LossActivation::kSigmoid, .class_weights = {0.5, 3, 2}}});
+  check_loss(loops(),
+             {Shape{2, 1, 333}, DType::kF16, Layout::kPacked, {.activation = LossActivation::kSigmoid}});
 }
 
 // PyTorch: d clamp_min(x, floor) / dx is 0 below the floor. smooth = 0 and a class neither predicted nor

@@ -14,6 +14,10 @@ CASES = [
     ("kAdam", torch.optim.Adam, dict(lr=0.01, betas=(0.8, 0.99), eps=1e-3, weight_decay=0.1)),
     ("kAdamW", torch.optim.AdamW, dict(lr=0.01, weight_decay=0.01)),
     ("kAdamW", torch.optim.AdamW, dict(lr=0.05, betas=(0.95, 0.98), weight_decay=0.3)),
+    ("kRmsProp", torch.optim.RMSprop, dict(lr=0.01)),
+    ("kRmsProp", torch.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.8, weight_decay=0.01)),
+    ("kRmsProp", torch.optim.RMSprop, dict(lr=0.01, alpha=0.9, centered=True, eps=1e-3)),
+    ("kRmsProp", torch.optim.RMSprop, dict(lr=0.001, alpha=0.95, momentum=0.8, centered=True, weight_decay=0.1)),
 ]
 
 
@@ -35,6 +39,10 @@ def fields(options):
         pairs += [f".beta1 = {options['betas'][0]}", f".beta2 = {options['betas'][1]}"]
     if "eps" in options:
         pairs.append(f".eps = {options['eps']}")
+    if "alpha" in options:
+        pairs.append(f".rho = {options['alpha']}")
+    if "centered" in options:
+        pairs.append(".centered = true")
     return ", ".join(pairs)
 
 

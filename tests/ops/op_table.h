@@ -67,5 +67,7 @@ std::vector<OpRow> loss_rows();
 std::vector<OpErrorRow> activation_errors();
 std::vector<OpErrorRow> norm_errors();
 std::vector<OpErrorRow> resize_errors();
+std::vector<OpRow> segmentation_loss_rows();
+std::vector<OpErrorRow> segmentation_loss_errors();
 
 }  // namespace tandem::testing

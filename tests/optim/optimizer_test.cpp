@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
 #include "optim/schedule.h"
+#include "tests/optim/reference_options.h"
 #include "tests/optim/training_fixture.h"
 #include "tests/refs/ref_file.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 using tests::filled;
+using tests::reference_options;
 using tests::scalar;
 using tests::Training;
 
@@ -55,23 +57,6 @@ INSTANTIATE_TEST_SUITE_P(Targets, OnEachTarget,
 constexpr int kSteps = 20;
 constexpr std::int64_t kTotal = 25, kWarmup = 5;
 
-OptimizerOptions reference_options(const std::string& name) {
-  if (name == "sgd") return {.name = OptimizerKind::kSgd, .lr = 0.05};
-  if (name == "sgd_momentum_decay")
-    return {.name = OptimizerKind::kSgd, .lr = 0.05, .weight_decay = 0.01, .momentum = 0.9};
-  if (name == "sgd_nesterov_decay")
-    return {
-        .name = OptimizerKind::kSgd, .lr = 0.05, .weight_decay = 3e-5, .momentum = 0.99, .nesterov = true};
-  if (name == "adam") return {.name = OptimizerKind::kAdam, .lr = 0.01};
-  if (name == "adam_decay") return {.name = OptimizerKind::kAdam, .lr = 0.01, .weight_decay = 0.1};
-  return {.name = OptimizerKind::kAdamW,
-          .lr = 0.01,
-          .weight_decay = 0.1,
-          .beta1 = 0.8,
-          .beta2 = 0.99,
-          .eps = 1e-6};
-}
-
 void expect_relative(const std::vector<double>& got, const std::vector<double>& expected, double tolerance,
                      const std::string& what) {
   ASSERT_EQ(got.size(), expected.size());
@@ -86,7 +71,8 @@ TEST_P(OnEachTarget, EqualsPyTorchOver20ScheduledAndClippedSteps) {
   const std::pair<const char*, ScheduleKind> schedules[] = {{"constant", ScheduleKind::kConstant},
                                                             {"poly", ScheduleKind::kPoly},
                                                             {"cosine", ScheduleKind::kCosine}};
-  for (const char* name : {"sgd", "sgd_momentum_decay", "sgd_nesterov_decay", "adam", "adam_decay", "adamw"})
+  for (const char* name : {"sgd", "sgd_momentum_decay", "sgd_nesterov_decay", "adam", "adam_decay", "adamw",
+                           "rmsprop", "rmsprop_momentum_decay", "rmsprop_centered"})
     for (const auto& [schedule_name, kind] : schedules) {
       const std::string prefix = std::string(name) + "/" + schedule_name + "/";
       const OptimizerOptions optimizer = reference_options(name);
@@ -112,9 +98,10 @@ TEST_P(OnEachTarget, EqualsPyTorchOver20ScheduledAndClippedSteps) {
 
 // The channels that pad a segment stay zero through every optimizer, also with decay.
 TEST_P(OnEachTarget, PaddingStaysZero) {
-  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kRmsProp}) {
     OptimizerOptions optimizer{.name = kind, .lr = 0.1, .weight_decay = 0.1};
-    if (kind == OptimizerKind::kSgd) optimizer.momentum = 0.9;
+    if (kind == OptimizerKind::kSgd || kind == OptimizerKind::kRmsProp) optimizer.momentum = 0.9;
     Training::Options setting = options(optimizer, 1024, 1);
     setting.channel_multiple = 8;
     Training training(setting, {{"w", Shape{3, 5}, ParamRegion::kCast, filled(15, 0, 1)}});
@@ -254,9 +241,10 @@ struct Snapshot {
 
 TEST_P(OnEachTarget, ASkippedStepChangesNothingButTheScaler) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kRmsProp}) {
     OptimizerOptions optimizer{.name = kind, .lr = 0.1, .weight_decay = 0.1};
-    if (kind == OptimizerKind::kSgd) optimizer.momentum = 0.9;
+    if (kind == OptimizerKind::kSgd || kind == OptimizerKind::kRmsProp) optimizer.momentum = 0.9;
     Training training(options(optimizer, 1024, 1), {{"w", Shape{3, 5}, ParamRegion::kCast, filled(15, 0, 1)},
                                                     {"b", Shape{3}, ParamRegion::kKept, filled(3, 1, 1)}});
     training.step({filled(15, 2, 1), filled(3, 3, 1)}, 0.1);

@@ -24,7 +24,7 @@ class Training {
     DType compute = DType::kF32;
     OptimizerOptions optimizer;
     LossScaleOptions loss_scale;
-    double max_norm = 0;
+    double max_norm = 0, clip_value = 0;
     std::int64_t channel_multiple = 0;
   };
 
@@ -53,7 +53,7 @@ class Training {
   // The same with gradients that are already in the buffers; prepare_step has been called.
   void finish() {
     optimizer_.check_gradients(state_, options_.max_norm);
-    optimizer_.step(state_);
+    optimizer_.step(state_, options_.clip_value);
     scaler_.update(state_);
   }
 

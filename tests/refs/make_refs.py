@@ -213,6 +213,11 @@ def optimizer_reference():
         "adam": lambda p: torch.optim.Adam(p, lr=0.01),
         "adam_decay": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.1),
         "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, betas=(0.8, 0.99), eps=1e-6),
+        "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
+        "rmsprop_momentum_decay": lambda p: torch.optim.RMSprop(
+            p, lr=0.01, alpha=0.9, momentum=0.8, weight_decay=0.01),
+        "rmsprop_centered": lambda p: torch.optim.RMSprop(
+            p, lr=0.01, alpha=0.9, momentum=0.8, centered=True, eps=1e-3),
     }
     ref = RefFile("optim.ref")
     for name, make in cases.items():
@@ -238,6 +243,40 @@ def optimizer_reference():
     ref.write()
 
 
+def schedule_reference():
+    def rates(make, steps=40):
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+        scheduler = make(optimizer)
+        values = []
+        for _ in range(steps):
+            values.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        return values
+
+    S = torch.optim.lr_scheduler
+    ref = RefFile("schedule.ref")
+    ref.add("step", rates(lambda o: S.StepLR(o, 7, 0.5)))
+    ref.add("multistep", rates(lambda o: S.MultiStepLR(o, [5, 6, 20], 0.1)))
+    # PyTorch refuses a step beyond total_steps, so 40 of 41.
+    ref.add("onecycle", rates(lambda o: S.OneCycleLR(o, 0.1, total_steps=41)))
+    ref.add("onecycle_linear", rates(lambda o: S.OneCycleLR(
+        o, 0.1, total_steps=41, pct_start=0.25, anneal_strategy="linear", div_factor=10, final_div_factor=100)))
+    # A metric that rises, stalls, and rises a little; max and min by turns.
+    metric = [0.1, 0.3, 0.5, 0.5, 0.50001, 0.4, 0.49, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.1, 0.1, 0.1, 0.1]
+    ref.add("metric", metric)
+    for mode in ("max", "min"):
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+        scheduler = S.ReduceLROnPlateau(optimizer, mode=mode, factor=0.5, patience=2, threshold=1e-3, cooldown=1,
+                                        min_lr=0.003)
+        values = []
+        for value in metric:
+            scheduler.step(value if mode == "max" else 1 - value)
+            values.append(optimizer.param_groups[0]["lr"])
+        ref.add("plateau_" + mode, values)
+    ref.write()
+
+
 def check_parameter_counts():
     def count(features, cin, classes):
         n = len(features)
@@ -254,6 +293,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     check_parameter_counts()
     optimizer_reference()
+    schedule_reference()
     strides, kernels = [[1, 1, 1], [1, 2, 2], [2, 2, 2]], [[1, 3, 3], [3, 3, 3], [3, 3, 3]]
     model_reference("unet3d", lambda: UNet3d((4, 8, 16), strides, kernels, 1, 2), (2, 1, 4, 16, 16), 2, (2, 4, 16, 16))
     model_reference("sample_cnn", SampleCnn, (3, 1, 28, 28), 10, (3,))

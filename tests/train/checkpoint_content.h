@@ -47,6 +47,10 @@ inline CheckpointContent sample_content(std::int64_t step) {
   content.state.skipped_overflow = std::int64_t{1} << 40;
   content.state.skipped_forward = 11;
   content.state.last_overflow_step = step - 2;
+  content.early_stop = {.best = 0.25, .improved = 3, .bad = 2, .last_step = step};
+  content.plateau = {.watch = {.best = 0.5, .improved = 4, .bad = 1, .last_step = step + 1},
+                     .cooldown_left = 2,
+                     .factor = 0.01};
   content.best = {{step, 0.75}};
   content.tensors = {{"model/enc0.conv1.weight", counting({2, 3, 2, 1, 2}, DType::kF32, 0.5)},
                      {"model/enc0.conv1.bias", counting({2}, DType::kF32, static_cast<double>(step))},

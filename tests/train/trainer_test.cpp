@@ -217,6 +217,82 @@ TEST(Trainer, BatchNormAndDropoutFollowTheStep) {
   EXPECT_FALSE(difference.has_value()) << difference->name << " " << difference->text;
 }
 
+// The options beside those of adam(): each with what it must find in a checkpoint.
+TrainerOptions variant(const std::string& what) {
+  TrainerOptions o = adam();
+  if (what == "rmsprop")
+    o.optimizer = {
+        .name = OptimizerKind::kRmsProp, .lr = 1e-3, .momentum = 0.8, .rho = 0.9, .centered = true};
+  if (what == "sgd groups")
+    o.optimizer = {.name = OptimizerKind::kSgd,
+                   .lr = 1e-2,
+                   .momentum = 0.9,
+                   .groups = {{.match = "*.bias", .weight_decay = 0}, {.match = "head*", .lr_factor = 3}}};
+  if (what == "ema") o.optimizer.ema = EmaOptions{.decay = 0.9};
+  if (what == "clip_value") o.clip_value = 1e-3;
+  if (what == "plateau") o.schedule = {.name = ScheduleKind::kPlateau, .factor = 0.5, .patience = 0};
+  if (what == "onecycle") o.schedule = {.name = ScheduleKind::kOneCycle};
+  return o;
+}
+
+TEST(Trainer, EveryOptionResumesWithTheSameBits) {
+  const double ce_weight = 1;
+  for (const char* what : {"rmsprop", "sgd groups", "ema", "clip_value", "plateau", "onecycle"}) {
+    const auto run = [](Fixture& f, int from, int to) {
+      for (int i = from; i < to; ++i) {
+        f.trainer->step(*f.loader);
+        f.trainer->note_metric(i + 1, 0.5, MetricMode::kMax);  // never better: plateau falls each time
+      }
+    };
+    Fixture whole = make(DType::kF16, weighted(ce_weight), variant(what));
+    run(whole, 0, 6);
+    Fixture first = make(DType::kF16, weighted(ce_weight), variant(what));
+    run(first, 0, 3);
+    Fixture second = make(DType::kF16, weighted(ce_weight), variant(what), 3);
+    second.trainer->load(content_of(*first.trainer));
+    run(second, 3, 6);
+    const auto difference = diff_checkpoints(content_of(*whole.trainer), content_of(*second.trainer));
+    EXPECT_FALSE(difference.has_value()) << what << " " << difference->name << ": " << difference->text;
+    // The option does something: without it the weights are others.
+    Fixture plain = make(DType::kF16, weighted(ce_weight), adam());
+    run(plain, 0, 6);
+    EXPECT_TRUE(diff_checkpoints(content_of(*whole.trainer), content_of(*plain.trainer)).has_value()) << what;
+  }
+}
+
+TEST(Trainer, MeanWeightsStandInAndGiveWay) {
+  const double ce_weight = 1;
+  Fixture f = make(DType::kF16, weighted(ce_weight), variant("ema"));
+  for (int i = 0; i < 3; ++i) f.trainer->step(*f.loader);
+  const CheckpointContent before = content_of(*f.trainer);
+  const std::vector<double> copies = copies_of(*f.trainer);
+  const Tensor& mean = *before.find("ema/enc0.conv1.weight");
+  f.trainer->with_mean_weights([&] {
+    const CheckpointContent inside = content_of(*f.trainer);
+    EXPECT_EQ(inside.find("model/enc0.conv1.weight")->to_values(), mean.to_values());
+    EXPECT_NE(copies_of(*f.trainer), copies);
+  });
+  EXPECT_FALSE(diff_checkpoints(before, content_of(*f.trainer)).has_value());
+  EXPECT_EQ(copies_of(*f.trainer), copies);
+  EXPECT_THROW(f.trainer->with_mean_weights([] { fail(ErrorKind::kStopped, "stopped"); }), Error);
+  EXPECT_FALSE(diff_checkpoints(before, content_of(*f.trainer)).has_value());
+  EXPECT_EQ(copies_of(*f.trainer), copies);
+}
+
+// A run that gets ema when it is resumed starts it at the saved weights.
+TEST(Trainer, MeanWeightsMayBeginAtAResume) {
+  const double ce_weight = 1;
+  Fixture first = make(DType::kF32, weighted(ce_weight), adam());
+  first.trainer->step(*first.loader);
+  Fixture second = make(DType::kF32, weighted(ce_weight), variant("ema"), 1);
+  second.trainer->load(content_of(*first.trainer));
+  const CheckpointContent content = content_of(*second.trainer);
+  EXPECT_EQ(content.find("ema/head0.weight")->to_values(), content.find("model/head0.weight")->to_values());
+  second.trainer->step(*second.loader);
+  EXPECT_NE(content_of(*second.trainer).find("ema/head0.weight")->to_values(),
+            content_of(*second.trainer).find("model/head0.weight")->to_values());
+}
+
 TEST(Trainer, LoadRefusesAnotherModelAndChangesNothing) {
   const double ce_weight = 1;
   Fixture f = make(DType::kF32, weighted(ce_weight), adam());

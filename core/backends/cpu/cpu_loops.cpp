@@ -149,25 +149,49 @@ void CpuLoops::gradient_check(const Tensor& gradient, const StepState& state, Gr
   }
 }
 
+namespace {
+
+std::vector<OptimizerLoopPart> loop_parts(const OptimizerArgs& args, const StepState& state) {
+  std::vector<OptimizerPart> parts = args.parts;
+  if (parts.empty()) parts.push_back({args.master.numel(), args.constants.weight_decay, 1});
+  std::vector<OptimizerLoopPart> result;
+  for (const OptimizerPart& part : parts) {
+    const OptimizerConstants c = kernels::part_constants(args.constants, part);
+    const double lr = static_cast<double>(state.lr) * part.lr_factor;
+    result.push_back({part.end, kernels::sgd_step<float>(c, lr),
+                      kernels::adam_step<float>(c, lr, state.applied + 1, args.kind == OptimizerKind::kAdamW),
+                      kernels::rmsprop_step<float>(c, lr)});
+  }
+  return result;
+}
+
+float* floats_of(const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; }
+
+}  // namespace
+
 void CpuLoops::optimizer_step(const OptimizerArgs& args, StepState& state) const {
   if (state.event != StepEvent::kGood || args.master.numel() == 0) return;
-  const bool decoupled = args.kind == OptimizerKind::kAdamW;
+  const std::vector<OptimizerLoopPart> parts = loop_parts(args, state);
   OptimizerLoop loop{};
   loop.threads = compute_threads();
   loop.kind = args.kind;
-  loop.sgd = kernels::sgd_step<float>(args.constants, state.lr);
-  loop.adam = kernels::adam_step<float>(args.constants, state.lr, state.applied + 1, decoupled);
+  loop.centered = args.constants.centered;
+  loop.parts = parts.data();
   loop.inverse = state.scale == 1 ? 1.0f : state.inverse;
   loop.clip = state.clip;
+  loop.clip_value = static_cast<float>(args.constants.clip_value);
   loop.n = args.master.numel();
   loop.gradient = args.gradient.data<float>();
   loop.master = args.master.data<float>();
-  loop.moment1 = args.moment1.defined() ? args.moment1.data<float>() : nullptr;
-  loop.moment2 = args.moment2.defined() ? args.moment2.data<float>() : nullptr;
+  loop.moment1 = floats_of(args.moment1);
+  loop.moment2 = floats_of(args.moment2);
+  loop.moment3 = floats_of(args.moment3);
   if (args.copy.defined()) {
     loop.copy = args.copy.raw();
     loop.copy_dtype = args.copy.dtype();
   }
+  loop.ema = floats_of(args.ema);
+  loop.ema_rate = static_cast<float>(kernels::ema_rate(args.constants, state.applied));
   if (table_->optimizer_step(loop)) state.weight_overflow = 1;
 }
 

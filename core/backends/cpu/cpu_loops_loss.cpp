@@ -1,10 +1,11 @@
-// Softmax, and cross entropy with soft Dice: the loss and its gradient's coefficients from the sums, in
-// double.
-#include <cmath>
+// Softmax, and the segmentation losses: partial sums combined in the order of their chunks; what they mean is
+// core/backends/loss_terms.
+#include <numeric>
 #include <vector>
 
 #include "core/backends/cpu/cpu_loops.h"
 #include "core/backends/cpu/loop_views.h"
+#include "core/backends/loss_terms.h"
 
 namespace tandem {
 namespace {
@@ -30,71 +31,33 @@ SoftmaxLoop softmax_loop(const Tensor& x, std::int64_t samples, float* scratch) 
   return loop;
 }
 
-LossLoop loss_loop(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
-                   float* scratch) {
+// The loop's struct with the memory that it points to.
+struct LossScratch {
+  LossScratch(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels)
+      : planes(plane_scratch(logits.channels())),
+        weights(args.class_weights.begin(), args.class_weights.end()) {
+    weights.resize(static_cast<std::size_t>(logits.channels()), 1.0f);
+    const bool is_sigmoid = args.activation == LossActivation::kSigmoid;
+    if (is_sigmoid && args.alpha)
+      for (float& weight : weights) weight *= static_cast<float>(*args.alpha);
+    loop.rows = softmax_loop(logits, logits.shape().batch(), planes.get());
+    loop.labels = labels.data<std::int32_t>();
+    loop.has_ignore_label = args.has_ignore_label;
+    loop.ignore_label = args.ignore_label;
+    loop.dice_squared = args.dice_squared;
+    loop.multi_label = args.multi_label;
+    loop.smoothing = static_cast<float>(args.label_smoothing);
+    loop.gamma = static_cast<float>(args.gamma);
+    loop.class_weight = weights.data();
+    loop.weight_sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
+    loop.negative_weight = is_sigmoid && args.alpha ? static_cast<float>(1 - *args.alpha) : 1.0f;
+  }
+  LossScratch(const LossScratch&) = delete;
+  LossScratch& operator=(const LossScratch&) = delete;
+
   LossLoop loop{};
-  loop.rows = softmax_loop(logits, logits.shape().batch(), scratch);
-  loop.labels = labels.data<std::int32_t>();
-  loop.has_ignore_label = args.has_ignore_label;
-  loop.ignore_label = args.ignore_label;
-  loop.dice_squared = args.dice_squared;
-  loop.smoothing = static_cast<float>(args.label_smoothing);
-  return loop;
-}
-
-// D of one class and its derivatives by the intersection and by the prediction's sum.
-struct DiceTerm {
-  double value, by_intersection, by_prediction;
-};
-
-DiceTerm dice_term(double intersection, double prediction, double truth, double smooth) {
-  constexpr double kFloor = 1e-8;
-  const double sum = prediction + truth + smooth, numerator = 2 * intersection + smooth;
-  const double denominator = sum < kFloor ? kFloor : sum;  // NaN stays
-  return {numerator / denominator, 2 / denominator,
-          sum < kFloor ? 0.0 : -numerator / (denominator * denominator)};
-}
-
-// The sums [N, 3 C + 2] as what enters the loss.
-class LossSums {
- public:
-  LossSums(const SegmentationLossArgs& args, const Tensor& sums)
-      : args_(args), data_(sums.data<double>()), batch_(sums.shape()[0]), slots_(sums.shape()[1]) {}
-
-  std::int64_t classes() const { return (slots_ - 2) / 3; }
-  std::int64_t first_class() const { return args_.dice_background ? 0 : 1; }
-  std::int64_t groups() const { return args_.dice_batch ? 1 : batch_; }
-  // Terms of the mean of D.
-  double terms() const { return static_cast<double>(groups() * (classes() - first_class())); }
-  double nll() const { return over_batch(3 * classes()); }
-  double valid() const { return over_batch(3 * classes() + 1); }
-  DiceTerm dice(std::int64_t n, std::int64_t c) const {
-    return dice_term(sum(n, c), sum(n, classes() + c), sum(n, 2 * classes() + c), args_.smooth);
-  }
-
-  double loss() const {
-    double result = std::isnan(nll()) ? nll() : 0.0;
-    if (args_.ce_weight != 0 && valid() > 0) result += args_.ce_weight * nll() / valid();
-    if (args_.dice_weight == 0) return result;
-    double mean = 0;
-    for (std::int64_t n = 0; n < groups(); ++n)
-      for (std::int64_t c = first_class(); c < classes(); ++c) mean += dice(n, c).value / terms();
-    return result - args_.dice_weight * mean;
-  }
-
- private:
-  double over_batch(std::int64_t slot) const {
-    double total = 0;
-    for (std::int64_t n = 0; n < batch_; ++n) total += data_[n * slots_ + slot];
-    return total;
-  }
-  double sum(std::int64_t n, std::int64_t slot) const {
-    return args_.dice_batch ? over_batch(slot) : data_[n * slots_ + slot];
-  }
-
-  const SegmentationLossArgs& args_;
-  const double* data_;
-  std::int64_t batch_, slots_;
+  std::unique_ptr<float[]> planes;
+  std::vector<float> weights;
 };
 
 }  // namespace
@@ -121,13 +84,14 @@ void CpuLoops::softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const
 
 void CpuLoops::segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
                                  const Tensor& sums, const Tensor& loss) const {
-  const auto scratch = plane_scratch(logits.channels());
-  LossLoop loop = loss_loop(args, logits, labels, scratch.get());
+  LossScratch scratch(args, logits, labels);
+  LossLoop& loop = scratch.loop;
   const Chunks& chunks = loop.rows.chunks;
   const std::int64_t slots = 3 * logits.channels() + 2;
   const auto partial = loop_views::scratch<double>(loop_views::count(chunks) * slots);
   loop.partial = partial.get();
-  table_->loss_sums(loop);
+  const bool is_sigmoid = args.activation == LossActivation::kSigmoid;
+  (is_sigmoid ? table_->sigmoid_loss_sums : table_->loss_sums)(loop);
   double* total = sums.data<double>();
   for (std::int64_t n = 0; n < chunks.samples; ++n)
     for (std::int64_t slot = 0; slot < slots; ++slot) {
@@ -136,33 +100,28 @@ void CpuLoops::segmentation_loss(const SegmentationLossArgs& args, const Tensor&
         sum += partial[(n * chunks.per_sample + chunk) * slots + slot];
       total[n * slots + slot] = sum;
     }
-  loss.data<float>()[0] = static_cast<float>(LossSums(args, sums).loss());
+  loss.data<float>()[0] = static_cast<float>(LossTerms(args, sums).loss());
 }
 
 void CpuLoops::segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t,
                                           const Tensor& seed, const Tensor& dlogits) const {
   if (dlogits.numel() == 0) return;
-  const auto scratch = plane_scratch(t.logits.channels());
-  LossLoop loop = loss_loop(args, t.logits, t.labels, scratch.get());
+  LossScratch scratch(args, t.logits, t.labels);
+  LossLoop& loop = scratch.loop;
   loop.rows.y = float_matrix(dlogits);
-  const LossSums sums(args, t.sums);
-  const std::int64_t batch = t.logits.shape().batch(), classes = sums.classes();
+  const LossTerms terms(args, t.sums);
   const double scale = seed.data<float>()[0];
-  std::vector<float> prediction(static_cast<std::size_t>(batch * classes)), intersection(prediction.size());
-  if (args.dice_weight != 0)
-    for (std::int64_t n = 0; n < batch; ++n)
-      for (std::int64_t c = sums.first_class(); c < classes; ++c) {
-        const DiceTerm term = sums.dice(n, c);
-        const double factor = -scale * args.dice_weight / sums.terms();
-        const auto at = static_cast<std::size_t>(n * classes + c);
-        prediction[at] = static_cast<float>(factor * term.by_prediction);
-        intersection[at] = static_cast<float>(factor * term.by_intersection);
-      }
+  std::vector<float> prediction, intersection;
+  for (std::int64_t n = 0; n < t.logits.shape().batch(); ++n)
+    for (std::int64_t c = 0; c < t.logits.channels(); ++c) {
+      prediction.push_back(static_cast<float>(scale * terms.by_prediction(n, c)));
+      intersection.push_back(static_cast<float>(scale * terms.by_intersection(n, c)));
+    }
   loop.prediction = prediction.data();
   loop.intersection = intersection.data();
-  if (args.ce_weight != 0 && sums.valid() > 0)
-    loop.ce_factor = static_cast<float>(scale * args.ce_weight / sums.valid());
-  table_->loss_backward(loop);
+  loop.ce_factor = static_cast<float>(scale * terms.by_pointwise());
+  const bool is_sigmoid = args.activation == LossActivation::kSigmoid;
+  (is_sigmoid ? table_->sigmoid_loss_backward : table_->loss_backward)(loop);
 }
 
 }  // namespace tandem

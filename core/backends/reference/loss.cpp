@@ -1,163 +1,159 @@
-// Softmax, and cross entropy with soft Dice as SegmentationLossArgs defines them.
+// The segmentation losses as SegmentationLossArgs defines them, voxel by voxel in double. Softmax as an op is
+// in softmax.cpp.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/backends/loss_terms.h"
 #include "core/backends/reference/reference_impl.h"
 
 namespace tandem {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr int kIgnored = -1, kBad = -2;
 
-// log softmax of one row: x - max - log sum exp(x - max).
-std::vector<double> log_softmax(const ReferenceMatrix& x, std::int64_t row, std::int64_t channels) {
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (std::int64_t c = 0; c < channels; ++c) largest = std::max(largest, x(row, c));
-  for (std::int64_t c = 0; c < channels; ++c) sum += std::exp(x(row, c) - largest);
-  std::vector<double> result;
-  for (std::int64_t c = 0; c < channels; ++c) result.push_back(x(row, c) - largest - std::log(sum));
-  return result;
-}
+double log_one_plus_exp(double z) { return std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z))); }
 
-bool is_ignored(const SegmentationLossArgs& args, std::int32_t label) {
-  return args.has_ignore_label && label == args.ignore_label;
-}
-
-// The rows of sums [N, 3 C + 2] by name.
-struct LossSums {
-  LossSums(const Tensor& sums, std::int64_t classes) : matrix(sums), c(classes), batch(sums.shape()[0]) {}
-  double& intersection(std::int64_t n, std::int64_t k) const { return matrix(n, k); }
-  double& prediction(std::int64_t n, std::int64_t k) const { return matrix(n, c + k); }
-  double& truth(std::int64_t n, std::int64_t k) const { return matrix(n, 2 * c + k); }
-  double& nll(std::int64_t n) const { return matrix(n, 3 * c); }
-  double& valid(std::int64_t n) const { return matrix(n, 3 * c + 1); }
-  double total_nll() const { return total(3 * c); }
-  double total_valid() const { return total(3 * c + 1); }
-  double total(std::int64_t column) const {
-    double sum = 0;
-    for (std::int64_t n = 0; n < batch; ++n) sum += matrix(n, column);
-    return sum;
-  }
-
-  ReferenceMatrix matrix;
-  std::int64_t c, batch;
+// What one voxel adds to the loss.
+struct VoxelTerms {
+  std::vector<double> p;         // probability per channel
+  std::vector<int> target;       // 1, 0, kIgnored or kBad per channel
+  std::vector<double> slope;     // of the pointwise value towards each logit
+  double value = 0, weight = 0;  // pointwise
 };
 
-// Numerator and denominator of D of class k in sample n, or over the batch.
-struct DiceTerm {
-  DiceTerm(const SegmentationLossArgs& args, const LossSums& s, std::int64_t n, std::int64_t k) {
-    const double i = args.dice_batch ? s.total(k) : s.intersection(n, k);
-    const double p = args.dice_batch ? s.total(s.c + k) : s.prediction(n, k);
-    const double g = args.dice_batch ? s.total(2 * s.c + k) : s.truth(n, k);
-    numerator = 2 * i + args.smooth;
-    clamped = p + g + args.smooth < 1e-8;
-    denominator = clamped ? 1e-8 : p + g + args.smooth;
-  }
-  double value() const { return numerator / denominator; }
-  // dD / dp at a voxel where g is 1 or 0.
-  double slope(const SegmentationLossArgs& args, double p, double g) const {
-    const double fall = clamped ? 0.0 : numerator / (denominator * denominator);
-    return 2 * g / denominator - fall * (args.dice_squared ? 2 * p : 1.0);
+class LossRows {
+ public:
+  LossRows(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels)
+      : args_(args), x_(logits), labels_(labels.data<std::int32_t>()), channels_(logits.channels()) {}
+
+  VoxelTerms at(std::int64_t row) const {
+    VoxelTerms v;
+    for (std::int64_t c = 0; c < channels_; ++c) v.target.push_back(target(row, c));
+    v.slope.resize(v.target.size());
+    args_.activation == LossActivation::kSigmoid ? sigmoid(row, v) : softmax(row, v);
+    return v;
   }
 
-  double numerator, denominator;
-  bool clamped;
+ private:
+  double weight(std::int64_t c) const {
+    return args_.class_weights.empty() ? 1.0 : args_.class_weights[static_cast<std::size_t>(c)];
+  }
+
+  int target(std::int64_t row, std::int64_t c) const {
+    const std::int32_t label = labels_[args_.multi_label ? row * channels_ + c : row];
+    if (args_.has_ignore_label && label == args_.ignore_label) return kIgnored;
+    if (args_.multi_label) return label == 0 || label == 1 ? label : kBad;
+    const std::int64_t shift = args_.activation == LossActivation::kSigmoid && channels_ == 1 ? 1 : 0;
+    if (label < 0 || label >= channels_ + shift) return kBad;
+    return label == c + shift ? 1 : 0;
+  }
+
+  void softmax(std::int64_t row, VoxelTerms& v) const {
+    const std::vector<double> logs = log_softmax(x_, row, channels_);
+    for (const double log_p : logs) v.p.push_back(std::exp(log_p));
+    const auto y = static_cast<std::size_t>(std::ranges::find(v.target, 1) - v.target.begin());
+    if (y == v.target.size()) return;  // ignored or bad
+    v.weight = weight(static_cast<std::int64_t>(y));
+    if (args_.gamma != 0) return focal(y, logs[y], v);
+    double mass = 0;
+    for (std::size_t c = 0; c < logs.size(); ++c) {
+      const double share =
+          weight(static_cast<std::int64_t>(c)) * (args_.label_smoothing / static_cast<double>(channels_) +
+                                                  (c == y ? 1 - args_.label_smoothing : 0.0));
+      if (share != 0) v.value -= share * logs[c];  // a logit of -inf may have no share
+      v.slope[c] -= share;
+      mass += share;
+    }
+    for (std::size_t c = 0; c < logs.size(); ++c) v.slope[c] += mass * v.p[c];
+  }
+
+  void focal(std::size_t y, double log_p, VoxelTerms& v) const {
+    double rest = 0;  // 1 - p without cancellation
+    for (std::size_t c = 0; c < v.p.size(); ++c) rest += c == y ? 0.0 : v.p[c];
+    const double power = std::pow(rest, args_.gamma), ratio = rest > 0 ? log_p / rest : -1.0;
+    v.value = -v.weight * power * log_p;
+    const double slope = v.weight * power * (args_.gamma * v.p[y] * ratio - 1);  // by log p
+    for (std::size_t c = 0; c < v.p.size(); ++c) v.slope[c] = slope * ((c == y ? 1.0 : 0.0) - v.p[c]);
+  }
+
+  void sigmoid(std::int64_t row, VoxelTerms& v) const {
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      const auto i = static_cast<std::size_t>(c);
+      const double z = x_(row, c), minus_log_p = log_one_plus_exp(-z), minus_log_q = log_one_plus_exp(z);
+      const double p = std::exp(-minus_log_p), q = std::exp(-minus_log_q), g = args_.gamma;
+      v.p.push_back(p);
+      if (v.target[i] < 0) continue;
+      v.weight += 1;
+      const double rise = g == 0 ? 0.0 : g * (v.target[i] == 1 ? p * minus_log_p : q * minus_log_q);
+      if (v.target[i] == 1) {
+        const double w = weight(c) * args_.alpha.value_or(1.0) * std::pow(q, g);
+        v.value += w * minus_log_p;
+        v.slope[i] = -w * (rise + q);
+      } else {
+        const double w = (args_.alpha ? 1 - *args_.alpha : 1.0) * std::pow(p, g);
+        v.value += w * minus_log_q;
+        v.slope[i] = w * (rise + p);
+      }
+    }
+  }
+
+  const SegmentationLossArgs& args_;
+  ReferenceMatrix x_;
+  const std::int32_t* labels_;
+  std::int64_t channels_;
 };
-
-std::int64_t first_class(const SegmentationLossArgs& args) { return args.dice_background ? 0 : 1; }
-
-double dice_terms(const SegmentationLossArgs& args, const LossSums& s) {
-  return static_cast<double>((s.c - first_class(args)) * (args.dice_batch ? 1 : s.batch));
-}
 
 }  // namespace
 
-void ReferenceBackend::softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) {
-  const ReferenceMatrix mx(x), my(y);
-  for (std::int64_t r = 0; r < x.rows(); ++r) {
-    const std::vector<double> logs = log_softmax(mx, r, x.channels());
-    for (std::int64_t c = 0; c < x.channels(); ++c) {
-      const double log_p = logs[static_cast<std::size_t>(c)];
-      my(r, c) = args.log ? log_p : std::exp(log_p);
-    }
-  }
-}
-
-void ReferenceBackend::softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
-                                        const Tensor& dx) {
-  const ReferenceMatrix mdy(dy), my(y), mdx(dx);
-  for (std::int64_t r = 0; r < y.rows(); ++r) {
-    double dot = 0;
-    for (std::int64_t c = 0; c < y.channels(); ++c) dot += args.log ? mdy(r, c) : mdy(r, c) * my(r, c);
-    for (std::int64_t c = 0; c < y.channels(); ++c)
-      mdx(r, c) = args.log ? mdy(r, c) - std::exp(my(r, c)) * dot : my(r, c) * (mdy(r, c) - dot);
-  }
-}
-
 void ReferenceBackend::segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits,
                                          const Tensor& labels, const Tensor& sums, const Tensor& loss) {
-  const ReferenceMatrix x(logits);
+  const LossRows rows(args, logits, labels);
+  const ReferenceMatrix s(sums);
   const std::int64_t classes = logits.channels(), voxels = logits.shape().spatial_numel();
-  const LossSums s(sums, classes);
   sums.set_zero();
   for (std::int64_t r = 0; r < logits.rows(); ++r) {
     const std::int64_t n = r / voxels;
-    const std::int32_t label = labels.data<std::int32_t>()[r];
-    if (is_ignored(args, label)) continue;
-    s.valid(n) += 1;
-    if (label < 0 || label >= classes) {
-      s.nll(n) = kNan;
-      continue;
-    }
-    const std::vector<double> logs = log_softmax(x, r, classes);
+    const VoxelTerms v = rows.at(r);
+    s(n, 3 * classes) += v.value;
+    s(n, 3 * classes + 1) += v.weight;
     for (std::int64_t c = 0; c < classes; ++c) {
-      const double log_p = logs[static_cast<std::size_t>(c)], p = std::exp(log_p);
-      s.prediction(n, c) += args.dice_squared ? p * p : p;
-      if (args.label_smoothing > 0) s.nll(n) -= args.label_smoothing / static_cast<double>(classes) * log_p;
-      if (c != label) continue;
-      s.intersection(n, c) += p;
-      s.truth(n, c) += 1;
-      s.nll(n) -= (1 - args.label_smoothing) * log_p;
+      const auto i = static_cast<std::size_t>(c);
+      if (v.target[i] == kBad) s(n, 3 * classes) = kNan;
+      if (v.target[i] < 0) continue;
+      s(n, c) += v.p[i] * v.target[i];
+      s(n, classes + c) += args.dice_squared ? v.p[i] * v.p[i] : v.p[i];
+      s(n, 2 * classes + c) += v.target[i];
     }
   }
-  double result = std::isnan(s.total_nll()) ? kNan : 0.0;
-  if (args.ce_weight != 0 && s.total_valid() > 0) result += args.ce_weight * s.total_nll() / s.total_valid();
-  if (args.dice_weight != 0)
-    for (std::int64_t n = 0; n < (args.dice_batch ? 1 : s.batch); ++n)
-      for (std::int64_t c = first_class(args); c < classes; ++c)
-        result -= args.dice_weight * DiceTerm(args, s, n, c).value() / dice_terms(args, s);
-  loss.data<double>()[0] = result;
+  loss.data<double>()[0] = LossTerms(args, sums).loss();
 }
 
 void ReferenceBackend::segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t,
                                                   const Tensor& seed, const Tensor& dlogits) {
-  const ReferenceMatrix x(t.logits), dx(dlogits);
+  const LossRows rows(args, t.logits, t.labels);
+  const LossTerms terms(args, t.sums);
+  const ReferenceMatrix dx(dlogits);
   const std::int64_t classes = t.logits.channels(), voxels = t.logits.shape().spatial_numel();
-  const LossSums s(t.sums, classes);
-  const double scale = seed.data<double>()[0], valid = s.total_valid();
+  const double scale = seed.data<double>()[0];
   for (std::int64_t r = 0; r < t.logits.rows(); ++r) {
-    const std::int32_t label = t.labels.data<std::int32_t>()[r];
-    const bool ignored = is_ignored(args, label);
-    const bool usable = !ignored && label >= 0 && label < classes;
-    const std::vector<double> logs = log_softmax(x, r, classes);
-    std::vector<double> slopes;  // of the Dice loss towards p
-    double dot = 0;
+    const std::int64_t n = r / voxels;
+    const VoxelTerms v = rows.at(r);
+    std::vector<double> slopes;  // of the overlap towards p
+    double dot = 0;              // the part that softmax's sum takes back
     for (std::int64_t c = 0; c < classes; ++c) {
-      const double p = std::exp(logs[static_cast<std::size_t>(c)]);
-      const bool counted = usable && args.dice_weight != 0 && c >= first_class(args);
-      slopes.push_back(counted ? -args.dice_weight / dice_terms(args, s) *
-                                     DiceTerm(args, s, r / voxels, c).slope(args, p, c == label)
-                               : 0.0);
-      dot += slopes.back() * p;
+      const auto i = static_cast<std::size_t>(c);
+      slopes.push_back(v.target[i] < 0 ? 0.0
+                                       : terms.by_prediction(n, c) * (args.dice_squared ? 2 * v.p[i] : 1.0) +
+                                             terms.by_intersection(n, c) * v.target[i]);
+      dot += slopes.back() * v.p[i];
     }
     for (std::int64_t c = 0; c < classes; ++c) {
-      const double p = std::exp(logs[static_cast<std::size_t>(c)]);
-      const double target =
-          args.label_smoothing / static_cast<double>(classes) + (c == label ? 1 - args.label_smoothing : 0.0);
-      const double ce = args.ce_weight == 0 ? 0.0 : args.ce_weight * (p - target) / valid;
-      const double slope = ce + p * (slopes[static_cast<std::size_t>(c)] - dot);
-      dx(r, c) = ignored ? 0.0 : usable ? scale * slope : kNan;
+      const auto i = static_cast<std::size_t>(c);
+      const double taken = args.activation == LossActivation::kSigmoid ? slopes[i] * v.p[i] : dot;
+      const double slope = terms.by_pointwise() * v.slope[i] + v.p[i] * (slopes[i] - taken);
+      dx(r, c) = v.target[i] == kIgnored ? 0.0 : v.target[i] == kBad ? kNan : scale * slope;
     }
   }
 }

@@ -33,23 +33,62 @@ void ReferenceBackend::gradient_check(const Tensor& gradient, const StepState& s
   }
 }
 
+namespace {
+
+// One element's update with the step factors of its part.
+class Update {
+ public:
+  Update(const OptimizerArgs& args, const OptimizerPart& part, const StepState& state)
+      : kind_(args.kind), centered_(args.constants.centered) {
+    const OptimizerConstants c = kernels::part_constants(args.constants, part);
+    const double lr = static_cast<double>(state.lr) * part.lr_factor;
+    sgd_ = kernels::sgd_step<double>(c, lr);
+    adam_ = kernels::adam_step<double>(c, lr, state.applied + 1, kind_ == OptimizerKind::kAdamW);
+    rms_ = kernels::rmsprop_step<double>(c, lr);
+  }
+
+  double operator()(double w, double g, double& m1, double& m2, double& m3) const {
+    const auto root = [](double x) { return std::sqrt(x); };
+    if (kind_ == OptimizerKind::kSgd) return kernels::sgd_update(w, g, m1, sgd_);
+    if (kind_ != OptimizerKind::kRmsProp) return kernels::adam_update(w, g, m1, m2, adam_, root);
+    const bool momentum = rms_.momentum != 0;
+    if (centered_)
+      return momentum ? kernels::rmsprop_update<true, true>(w, g, m1, m2, m3, rms_, root)
+                      : kernels::rmsprop_update<true, false>(w, g, m1, m2, m3, rms_, root);
+    return momentum ? kernels::rmsprop_update<false, true>(w, g, m1, m2, m3, rms_, root)
+                    : kernels::rmsprop_update<false, false>(w, g, m1, m2, m3, rms_, root);
+  }
+
+ private:
+  OptimizerKind kind_;
+  bool centered_;
+  kernels::SgdStep<double> sgd_;
+  kernels::AdamStep<double> adam_;
+  kernels::RmsPropStep<double> rms_;
+};
+
+}  // namespace
+
 void ReferenceBackend::optimizer_step(const OptimizerArgs& args, StepState& state) {
   if (state.event != StepEvent::kGood) return;
   const double factor = static_cast<double>(state.inverse) * static_cast<double>(state.clip);
-  const auto sgd = kernels::sgd_step<double>(args.constants, state.lr);
-  const auto adam = kernels::adam_step<double>(args.constants, state.lr, state.applied + 1,
-                                               args.kind == OptimizerKind::kAdamW);
+  const double rate = kernels::ema_rate(args.constants, state.applied);
+  std::vector<OptimizerPart> parts = args.parts;
+  if (parts.empty()) parts.push_back({args.master.numel(), args.constants.weight_decay, 1});
   double unused = 0;
-  for (std::int64_t i = 0; i < args.master.numel(); ++i) {
-    double& w = args.master.data<double>()[i];
-    double& m = args.moment1.defined() ? args.moment1.data<double>()[i] : unused;
-    double& v = args.moment2.defined() ? args.moment2.data<double>()[i] : unused;
-    const double g = args.gradient.data<double>()[i] * factor;
-    if (args.kind == OptimizerKind::kSgd)
-      w = kernels::sgd_update(w, g, m, sgd);
-    else
-      w = kernels::adam_update(w, g, m, v, adam, [](double x) { return std::sqrt(x); });
-    if (args.copy.defined() && store_copy(args.copy, i, w)) state.weight_overflow = 1;
+  const auto element = [&unused](const Tensor& tensor, std::int64_t i) -> double& {
+    return tensor.defined() ? tensor.data<double>()[i] : unused;
+  };
+  std::int64_t i = 0;
+  for (const OptimizerPart& part : parts) {
+    const Update update(args, part, state);
+    for (; i < part.end; ++i) {
+      double& w = element(args.master, i);
+      const double g = kernels::clip_to(element(args.gradient, i) * factor, args.constants.clip_value);
+      w = update(w, g, element(args.moment1, i), element(args.moment2, i), element(args.moment3, i));
+      if (args.copy.defined() && store_copy(args.copy, i, w)) state.weight_overflow = 1;
+      if (args.ema.defined()) element(args.ema, i) += rate * (w - element(args.ema, i));
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 // subject. What the methods compute is said in core/backends/backend.h.
 #pragma once
 
+#include <vector>
+
 #include "core/backends/backend.h"
 
 namespace tandem {
@@ -41,10 +43,12 @@ class ReferenceBackend final : public Backend {
   void norm_backward(const NormArgs& args, const Tensor& dy, const Tensor& x, const NormTensors& t,
                      const Tensor& dx) override;
 
-  // loss.cpp
+  // softmax.cpp
   void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) override;
   void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
                         const Tensor& dx) override;
+
+  // loss.cpp
   void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
                          const Tensor& sums, const Tensor& loss) override;
   void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& seed,
@@ -64,5 +68,8 @@ struct ReferenceMatrix {
   double* data;
   std::int64_t pitch;
 };
+
+// log softmax of one row: x - max - log sum exp(x - max).
+std::vector<double> log_softmax(const ReferenceMatrix& x, std::int64_t row, std::int64_t channels);
 
 }  // namespace tandem

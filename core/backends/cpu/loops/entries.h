@@ -27,6 +27,8 @@ void softmax_forward(const SoftmaxLoop& loop);
 void softmax_backward(const SoftmaxLoop& loop);
 void loss_sums(const LossLoop& loop);
 void loss_backward(const LossLoop& loop);
+void sigmoid_loss_sums(const LossLoop& loop);
+void sigmoid_loss_backward(const LossLoop& loop);
 void gradient_check(const CheckLoop& loop);
 bool optimizer_step(const OptimizerLoop& loop);
 void convert_to_float(const void* from, DType dtype, float* to, std::int64_t n);

@@ -89,11 +89,15 @@ struct LossLoop {
   SoftmaxLoop rows;  // x: logits (backward: y is dlogits)
   const std::int32_t* labels;
   bool has_ignore_label, dice_squared;
+  bool multi_label;  // sigmoid: labels are [rows, channels] of 0 and 1
   std::int32_t ignore_label;
-  float smoothing;
-  double* partial;  // [sample][chunk][3 * channels + 2]: I, P, G, nll (NaN after a bad label), valid
+  float smoothing, gamma;
+  const float* class_weight;  // [channels]; sigmoid: of a target 1, negative_weight of a target 0
+  float weight_sum, negative_weight;
+  double* partial;  // [sample][chunk][3 * channels + 2]: I, P, G, pointwise sum (NaN after a bad label) and
+                    // weight
   // Backward, already times the seed: d loss / d p_c = prediction[n, c] (* 2 p_c when squared) +
-  // intersection[n, c] of the label's class; cross entropy's factor on p - target.
+  // intersection[n, c] where the target is 1; factor of the pointwise slope.
   const float *prediction, *intersection;
   float ce_factor;
 };
@@ -107,17 +111,28 @@ struct CheckLoop {
   double* squares;
 };
 
+// Step factors of the elements before `end` that no earlier part has.
+struct OptimizerLoopPart {
+  std::int64_t end;
+  kernels::SgdStep<float> sgd;
+  kernels::AdamStep<float> adam;
+  kernels::RmsPropStep<float> rms;
+};
+
 struct OptimizerLoop {
   int threads;
   OptimizerKind kind;
-  kernels::SgdStep<float> sgd;
-  kernels::AdamStep<float> adam;
-  float inverse, clip;  // factors on the gradient; 1 leaves it as it is
+  bool centered;
+  const OptimizerLoopPart* parts;  // ascending ends, the last one n
+  float inverse, clip;             // factors on the gradient; 1 leaves it as it is
+  float clip_value;                // bound after them; 0: none
   std::int64_t n;
   const float* gradient;
-  float *master, *moment1, *moment2;
+  float *master, *moment1, *moment2, *moment3;
   void* copy;  // null: none
   DType copy_dtype;
+  float* ema;  // null: none
+  float ema_rate;
 };
 
 // One per level. What each function does with its struct is said at its definition.
@@ -141,6 +156,8 @@ struct LoopTable {
   void (*softmax_backward)(const SoftmaxLoop&);
   void (*loss_sums)(const LossLoop&);
   void (*loss_backward)(const LossLoop&);
+  void (*sigmoid_loss_sums)(const LossLoop&);
+  void (*sigmoid_loss_backward)(const LossLoop&);
   void (*gradient_check)(const CheckLoop&);
   bool (*optimizer_step)(const OptimizerLoop&);  // true when a finite master became infinite in the copy
   void (*widen)(const void* from, DType dtype, float* to, std::int64_t n);

@@ -169,9 +169,10 @@ inline void store(BFloat16* p, V v) {
     store_low_bits(p, bfloat16_bits(v));
 }
 
-// to[i] = from[i] for n elements; nothing overlaps.
+// to[i] = from[i] for n elements; nothing overlaps. Always inlined: g++ 12 warns of the copies that it makes
+// for one n.
 template <class From, class To>
-inline void convert(const From* from, To* to, std::int64_t n) {
+__attribute__((always_inline)) inline void convert(const From* from, To* to, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) store<Vec>(to + i, load<Vec>(from + i));
   for (; i < n; ++i) store<float>(to + i, load<float>(from + i));

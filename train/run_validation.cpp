@@ -1,0 +1,41 @@
+// The validation of a run and its report.
+#include "train/run_validation.h"
+
+#include <chrono>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "data/label_map.h"
+#include "train/report.h"
+
+namespace tandem {
+
+ValidationResult run_validation(const JobOptions& job, const std::vector<CaseEntry>& cases,
+                                const ModelSession& session, Trainer& trainer,
+                                const std::function<bool()>& should_stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const PatchModel model = patch_model(session.context, *session.model, should_stop);
+  std::optional<ValidationRecorder> record;
+  if (job.log.report)
+    record.emplace(trainer.state().attempted, LabelMap(job.data).output_names(), job.validate.metrics);
+  const EvaluationRequest request{.window = window_options(job.validate, job.patch, job.augment),
+                                  .metrics = metric_options(job.validate),
+                                  .on_case = record ? record->visitor() : nullptr};
+  std::optional<SegmentationScores> scores;
+  trainer.with_mean_weights([&] { scores = evaluate_cases(job.data, cases, request, model); });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return {std::move(*scores), std::move(record), seconds.count()};
+}
+
+bool update_report(const std::filesystem::path& run_folder, const ValidationRecorder* validation) {
+  try {
+    if (validation != nullptr) validation->write(run_folder);
+    write_report(run_folder);
+    return true;
+  } catch (const Error& error) {
+    log_warning("report.html is not written: {}", error.what());
+    return false;
+  }
+}
+
+}  // namespace tandem
