@@ -17,23 +17,23 @@
 namespace tandem {
 namespace {
 
-using OutputLoss = std::function<Var(const Var& logits, const Var& label)>;
+using OutputLoss = std::function<Var(const Var& logits, const Target& target)>;
 
 // Probabilities against one channel per class.
 OutputLoss error_loss(const LossOptions& options) {
-  return [options](const Var& logits, const Var& label) {
+  return [options](const Var& logits, const Target& target) {
     const Var p = softmax(cast(logits, accumulation_dtype(logits.dtype())));
-    const Var target = logits.tape().constant(one_hot(label.value(), logits.shape()[1], p.dtype()));
-    if (options.name == "mse") return mse_loss(p, target);
-    if (options.name == "l1") return l1_loss(p, target);
-    return smooth_l1_loss(p, target, options.smooth_l1.beta);
+    const Var hot = logits.tape().constant(one_hot(target.label.value(), logits.shape()[1], p.dtype()));
+    if (options.name == "mse") return mse_loss(p, hot);
+    if (options.name == "l1") return l1_loss(p, hot);
+    return smooth_l1_loss(p, hot, options.smooth_l1.beta);
   };
 }
 
 OutputLoss output_loss(const LossOptions& options, std::optional<std::int32_t> ignore_label) {
   if (loss_parts(options).pointwise != LossParts::Pointwise::kError)
-    return [args = loss_args(options, ignore_label)](const Var& logits, const Var& label) {
-      return segmentation_loss(logits, label, args);
+    return [args = loss_args(options, ignore_label)](const Var& logits, const Target& target) {
+      return segmentation_loss(logits, target.label, args, target.weights);
     };
   if (ignore_label)
     throw Error(
@@ -60,8 +60,8 @@ std::vector<double> deep_supervision_weights(std::size_t n) {
 Criterion make_criterion(const LossOptions& options, std::int64_t classes,
                          std::optional<std::int32_t> ignore_label) {
   check_class_count(options, classes);
-  return [each = output_loss(options, ignore_label)](const Outputs& outputs, const Var& label) {
-    Var total = each(outputs.main, label);
+  return [each = output_loss(options, ignore_label)](const Outputs& outputs, const Target& target) {
+    Var total = each(outputs.main, target);
     const std::vector<double> weights = deep_supervision_weights(1 + outputs.auxiliary.size());
     if (weights.size() == 1) return total;
     Tape& tape = total.tape();
@@ -73,8 +73,9 @@ Criterion make_criterion(const LossOptions& options, std::int64_t classes,
     for (std::size_t i = 1; i < weights.size(); ++i) {
       if (weights[i] == 0) continue;
       const Var& output = outputs.auxiliary[i - 1];
-      const Var labels = tape.constant(nearest_labels(label.value(), output.shape()));
-      total = add(total, weighted(each(output, labels), weights[i]));
+      Target coarse(tape.constant(nearest_voxels(target.label.value(), output.shape())));
+      if (target.weights.defined()) coarse.weights = nearest_voxels(target.weights, output.shape());
+      total = add(total, weighted(each(output, coarse), weights[i]));
     }
     return total;
   };
@@ -108,9 +109,16 @@ Criterion make_criterion(const JobOptions& job, const PatchDataset& data) {
           high / low);
   }
   static_assert(kIgnoredLabel == kUnlabelled);
-  const bool can_ignore =
-      loss_parts(loss).pointwise != LossParts::Pointwise::kError || job.data.ignore_label.has_value();
-  return make_criterion(loss, job.data.classes(), can_ignore ? std::optional(kUnlabelled) : std::nullopt);
+  const bool is_error = loss_parts(loss).pointwise == LossParts::Pointwise::kError;
+  if (is_error && data.has_weights())
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("[loss] name: got {} with /weight in the training data, expected a loss that takes "
+                    "weights per voxel",
+                    loss.name),
+        "Use another loss, or files without /weight.");
+  const bool can_ignore = !is_error || job.data.ignore_label.has_value();
+  return make_criterion(loss, job.data.outputs(), can_ignore ? std::optional(kUnlabelled) : std::nullopt);
 }
 
 double loss_offset(const LossOptions& options) {

@@ -9,13 +9,13 @@
 namespace tandem {
 
 // The loss of the job on the main output, plus the coarser outputs' where the model gives them, weighted by
-// deep_supervision_weights, with labels brought to their size by nearest_labels. Overlap terms are -mean
-// (medical.md 2.2), so the sum may be negative. Error{kConfig} for weights that are not one per class, or a
-// loss that knows no ignored label.
+// deep_supervision_weights, with labels and weights brought to their size by nearest_voxels. Overlap terms
+// are -mean (medical.md 2.2), so the sum may be negative. Error{kConfig} for weights that are not one per
+// class, or a loss that knows no ignored label.
 Criterion make_criterion(const LossOptions& options, std::int64_t classes,
                          std::optional<std::int32_t> ignore_label = {});
 // The same of a job, with kUnlabelled as the ignored label; class weights that a rule makes of the data are
-// logged.
+// logged. Error{kConfig} for mse, l1 and smooth_l1 where the data have weights per voxel.
 Criterion make_criterion(const JobOptions& job, const PatchDataset& data);
 // Voxels per class in the training data; a background that holds all that no other class names.
 std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes);

@@ -92,13 +92,27 @@ Fields fields(SelectOptions& o) {
 
 namespace {
 
+// Regions may overlap, so each is a channel of its own.
+void check_regions(const JobOptions& o, ErrorList& errors) {
+  if (o.data.regions.empty()) return;
+  if (loss_parts(o.loss).pointwise == LossParts::Pointwise::kError ||
+      loss_activation(o.loss) == LossActivation::kSoftmax)
+    errors.rule("loss.name",
+                fmt::format("got {} with data.regions, expected dice_bce or bce, or dice, tversky, focal or "
+                            "dice_focal with loss.activation: sigmoid",
+                            o.loss.name));
+  else if (needs_class_counts(o.loss))
+    errors.rule("loss.focal.class_weights", "got a rule with data.regions, expected null or a list");
+}
+
 // Rules between select, validate and what watches the metric.
 void check_selection(const JobOptions& o, ErrorList& errors) {
   for (const MetricRow& row : metric_table())
     if (row.name == o.select.metric && !row.is_overlap &&
         std::ranges::find(o.validate.metrics, row.name) == o.validate.metrics.end())
       errors.rule("select.metric", fmt::format("got {}, expected a metric of validate.metrics", row.name));
-  const bool validates = o.select.metric != "none" && !o.data.validation.empty() && o.validate.every > 0;
+  const bool validates = o.select.metric != "none" && (!o.data.validation.empty() || o.data.split.active()) &&
+                         o.validate.every > 0;
   constexpr std::string_view kNeeds =
       "expected select.metric, data.validation and validate.every to be set: it watches that metric";
   if (o.train.early_stop && !validates)
@@ -160,6 +174,7 @@ Fields fields(JobOptions& o) {
           errors.rule("name", "got '" + o.name +
                                   "', expected letters, digits, '.', '_' or '-': it names the run folder");
         check_selection(o, errors);
+        check_regions(o, errors);
       });
 }
 

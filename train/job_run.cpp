@@ -15,7 +15,7 @@ namespace tandem {
 
 void JobRun::run(std::filesystem::path& folder) {
   if (request_.dry_run) return dry_run();
-  validation_ = checked_validation_cases(job_.data, dataset_->channels());
+  if (!request_.overfit) validation_ = checked_validation_cases(job_.data, dataset_->channels());
   folder_ = std::make_unique<RunFolder>(request_.folder);
   folder = folder_->path();
   if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes

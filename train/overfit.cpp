@@ -8,6 +8,28 @@
 namespace tandem {
 namespace {
 
+// Independent targets of 0 and 1 per channel (data.regions): the mean over the regions that the sample holds,
+// or over all of them.
+double region_dice(const std::vector<double>& logits, const Tensor& label) {
+  const std::vector<double> truth = label.to_values();
+  const auto regions = static_cast<std::size_t>(label.shape()[1]), voxels = truth.size() / regions;
+  double sum = 0, count = 0, absent = 0;
+  for (std::size_t r = 0; r < regions; ++r) {
+    double both = 0, predicted = 0, present = 0;
+    for (std::size_t i = r * voxels; i < (r + 1) * voxels; ++i) {
+      if (truth[i] < 0) continue;
+      predicted += logits[i] > 0;
+      present += truth[i];
+      both += logits[i] > 0 ? truth[i] : 0;
+    }
+    absent += predicted == 0;
+    if (present == 0) continue;
+    sum += 2 * both / (predicted + present);
+    ++count;
+  }
+  return count > 0 ? sum / count : absent / static_cast<double>(regions);
+}
+
 // Logits in the order of to_values(): [1, C, D, H, W].
 double sample_dice(const std::vector<double>& logits, const Tensor& label) {
   const std::vector<double> truth = label.to_values();
@@ -56,7 +78,9 @@ double overfit_dice(const PatchModel& model, const Dataset& samples) {
   double sum = 0;
   for (std::int64_t i = 0; i < samples.size(); ++i) {
     const Sample sample = samples.get(i, {});
-    sum += sample_dice(model(sample.image).to_values(), sample.label);
+    const Tensor logits = model(sample.image);
+    const bool has_regions = sample.label.shape() == logits.shape();
+    sum += (has_regions ? region_dice : sample_dice)(logits.to_values(), sample.label);
   }
   return sum / static_cast<double>(samples.size());
 }

@@ -8,9 +8,6 @@
 namespace tandem {
 
 void run_training(const JobOptions& job, const RunRequest& request) {
-  if (!job.data.regions.empty())
-    fail(ErrorKind::kConfig, "[loss] {}: got data.regions, expected none: no loss takes regions yet",
-         job.loss.name);
   JobOptions current = job;
   RunRequest next = request;
   while (true) {

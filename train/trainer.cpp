@@ -148,9 +148,10 @@ double Trainer::forward_backward(const Batch& batch, const ReplayRequest& reques
   Tape tape(context, !request.wide);
   observe(tape, request);
   const Var image = cast(tape.constant(batch.image.to_device(context.device)), context.compute);
-  const Var label = tape.constant(batch.label.to_device(context.device));
+  Target target(tape.constant(batch.label.to_device(context.device)));
+  if (batch.weight.defined()) target.weights = batch.weight.to_device(context.device);
   const Outputs outputs = model_(image);
-  const Var loss = criterion_(outputs, label);
+  const Var loss = criterion_(outputs, target);
   const double value = loss.value().to_values().front();
   const auto turn = Clock::now();
   const double seed = static_cast<double>(state_.scale) / static_cast<double>(options_.accumulate);

@@ -21,8 +21,16 @@
 
 namespace tandem {
 
-// The FP32 scalar to be minimised. label: I32.
-using Criterion = std::function<Var(const Outputs& outputs, const Var& label)>;
+// What a batch knows of the truth.
+struct Target {
+  Target(Var the_label, Tensor the_weights = {})  // NOLINT: a label alone is a target
+      : label(std::move(the_label)), weights(std::move(the_weights)) {}
+
+  Var label;       // I32
+  Tensor weights;  // F32 [N, 1, spatial], of each voxel in the loss; undefined where the data have none
+};
+// The FP32 scalar to be minimised.
+using Criterion = std::function<Var(const Outputs& outputs, const Target& target)>;
 
 struct TrainerOptions {
   OptimizerOptions optimizer;

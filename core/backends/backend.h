@@ -81,11 +81,11 @@ class Backend {
   virtual void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y,
                                 const Tensor& dx) = 0;
   // A pointwise and an overlap loss of logits [N,C,spatial] (or [N,C]) and labels I32, one per row (with
-  // multi_label one per element), in one pass: see SegmentationLossArgs. sums: F64 [N, 3*C + 2], written,
+  // multi_label one per element), in one pass: see SegmentationLossArgs. t.sums: F64 [N, 3*C + 2], written,
   // saved for backward; loss: one F32 (F64) element. A label that is neither a class nor the ignored one
   // makes the loss NaN and is never used as an index.
-  virtual void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
-                                 const Tensor& sums, const Tensor& loss) = 0;
+  virtual void segmentation_loss(const SegmentationLossArgs& args, const LossTensors& t,
+                                 const Tensor& loss) = 0;
   // dlogits = seed * d loss / d logits; seed: one F32 (F64) element. FP32 up to the single store. Overwrites.
   virtual void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t,
                                           const Tensor& seed, const Tensor& dlogits) = 0;

@@ -105,8 +105,9 @@ enum class OverlapLoss : std::uint8_t { kDice, kTversky, kGeneralizedDice };
 //     Dice = (2 sum(p g) + smooth) / max(sum(p) + sum(g) + smooth, 1e-8), or Tversky's index; generalized
 //     Dice is one value over all classes
 // The mean of the overlap is over classes, without class 0 unless dice_background. With dice_squared sum(p^2)
-// replaces sum(p). An ignored label drops its voxel (multi_label: its channel) from every sum. With sigmoid
-// and one channel the labels are 0 and 1. Sources: nnU-Net v2's DC_and_CE_loss, PyTorch's cross_entropy and
+// replaces sum(p). An ignored label drops its voxel (multi_label: its channel) from every sum. With weights v
+// per voxel every term of every sum is multiplied by its voxel's v, as if that voxel occurred v times; v = 0
+// drops the voxel, whatever its label. With sigmoid and one channel the labels are 0 and 1. Sources: nnU-Net v2's DC_and_CE_loss, PyTorch's cross_entropy and
 // binary_cross_entropy_with_logits, Lin et al. 2017 (focal).
 struct SegmentationLossArgs {
   double ce_weight = 1, dice_weight = 1;
@@ -128,6 +129,7 @@ struct SegmentationLossArgs {
 // weights.
 struct LossTensors {
   Tensor logits, labels, sums;
+  Tensor voxel_weights{};  // F32, finite and >= 0, one per row; undefined: all 1
 };
 
 struct GradientCheck {

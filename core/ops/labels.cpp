@@ -20,30 +20,43 @@ std::vector<std::int64_t> nearest(std::int64_t in, std::int64_t out) {
   return from;
 }
 
+struct AxisMaps {
+  std::vector<std::int64_t> z, y, x;
+};
+
+template <class T>
+void copy_nearest(const Tensor& from, const AxisMaps& maps, const Tensor& to) {
+  const Sizes in = from.shape().spatial();
+  const std::int64_t channels = from.shape()[1];
+  T* target = to.data<T>();
+  for (std::int64_t n = 0; n < from.shape()[0]; ++n)
+    for (const std::int64_t d : maps.z)
+      for (const std::int64_t h : maps.y)
+        for (const std::int64_t w : maps.x) {
+          const T* voxel = from.data<T>() + (((n * in[0] + d) * in[1] + h) * in[2] + w) * channels;
+          target = std::copy(voxel, voxel + channels, target);
+        }
+}
+
 }  // namespace
 
-Tensor nearest_labels(const Tensor& labels, const Shape& to) {
-  const Shape& shape = labels.shape();
-  if (labels.dtype() != DType::kI32 || shape.rank() != to.rank() || shape.rank() < 3)
-    fail(ErrorKind::kShape, "[nearest_labels] labels: got {}, expected I32 of the axes of {}",
-         to_string(labels), to_string(to));
+Tensor nearest_voxels(const Tensor& voxels, const Shape& to) {
+  const Shape& shape = voxels.shape();
+  const bool has_dtype = voxels.dtype() == DType::kI32 || voxels.dtype() == DType::kF32;
+  if (!has_dtype || shape.rank() != to.rank() || shape.rank() < 3)
+    fail(ErrorKind::kShape, "[nearest_voxels] voxels: got {}, expected I32 or F32 of the axes of {}",
+         to_string(voxels), to_string(to));
   const Sizes in = shape.spatial(), out = to.spatial();
-  if (in == out) return labels;
+  if (in == out) return voxels;
   Shape result_shape = shape;
   for (int axis = 2; axis < shape.rank(); ++axis) result_shape = result_shape.with(axis, to[axis]);
-  const Tensor host = labels.to_device(kCpuDevice), result(result_shape, DType::kI32, kCpuDevice);
-  const std::int64_t channels = shape[1];
-  const auto z = nearest(in[0], out[0]), y = nearest(in[1], out[1]), x = nearest(in[2], out[2]);
-  const std::int32_t* from = host.data<std::int32_t>();
-  std::int32_t* to_voxel = result.data<std::int32_t>();
-  for (std::int64_t n = 0; n < shape[0]; ++n)
-    for (const std::int64_t d : z)
-      for (const std::int64_t h : y)
-        for (const std::int64_t w : x) {
-          const std::int32_t* voxel = from + (((n * in[0] + d) * in[1] + h) * in[2] + w) * channels;
-          to_voxel = std::copy(voxel, voxel + channels, to_voxel);
-        }
-  return result.to_device(labels.device());
+  const Tensor host = voxels.to_device(kCpuDevice), result(result_shape, voxels.dtype(), kCpuDevice);
+  const AxisMaps maps{nearest(in[0], out[0]), nearest(in[1], out[1]), nearest(in[2], out[2])};
+  if (voxels.dtype() == DType::kI32)
+    copy_nearest<std::int32_t>(host, maps, result);
+  else
+    copy_nearest<float>(host, maps, result);
+  return result.to_device(voxels.device());
 }
 
 Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {

@@ -1,4 +1,5 @@
-// Tensors of class labels, which have no gradient: brought to another size, or to one channel per class.
+// Tensors of class labels and of weights per voxel, which have no gradient: brought to another size, or to
+// one channel per class.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,11 @@ namespace tandem {
 // Class index of a voxel that nobody labelled (data.ignore_label): losses and metrics leave it out.
 inline constexpr std::int32_t kUnlabelled = -1;
 
-// Nearest neighbour: I32 labels [N,C,spatial] -> [N,C,to], voxel i of an axis takes (2 i + 1) in / (2 out)
-// rounded down: the centre nearest to its own (PyTorch's nearest-exact, nnU-Net's deep supervision). `to`: a
-// shape with the wanted spatial sizes and the same rank. On the labels' device; the same tensor where nothing
-// changes.
-Tensor nearest_labels(const Tensor& labels, const Shape& to);
+// Nearest neighbour: labels (I32) or weights (F32) [N,C,spatial] -> [N,C,to], voxel i of an axis takes (2 i +
+// 1) in / (2 out) rounded down: the centre nearest to its own (PyTorch's nearest-exact, nnU-Net's deep
+// supervision). `to`: a shape with the wanted spatial sizes and the same rank. On the voxels' device; the
+// same tensor where nothing changes.
+Tensor nearest_voxels(const Tensor& voxels, const Shape& to);
 
 // I32 labels [N,1,spatial] -> [N,classes,spatial] of `dtype`: 1 in the label's channel, else 0. Error{kShape}
 // for a label that is no class.

@@ -85,19 +85,29 @@ Var softmax_of(std::string_view op, const Var& x, const SoftmaxArgs& args, DType
   });
 }
 
-Var loss_op(std::string_view op, const Var& logits, const Var& labels, SegmentationLossArgs args) {
+void require_voxel_weights(std::string_view op, const Var& logits, const Tensor& weights) {
+  const Shape expected = logits.shape().with(1, 1);
+  if (weights.defined() && (weights.dtype() != DType::kF32 || weights.shape() != expected))
+    fail(ErrorKind::kShape, "[{}] voxel_weights: got {}, expected F32 {} for logits {}", op,
+         to_string(weights), to_string(expected), to_string(logits.shape()));
+}
+
+Var loss_op(std::string_view op, const Var& logits, const Var& labels, SegmentationLossArgs args,
+            const Tensor& voxel_weights = {}) {
   require_logits(op, logits);
   args.multi_label = args.activation == LossActivation::kSigmoid && logits.shape()[1] > 1 &&
                      labels.shape() == logits.shape();
   require_labels(op, logits, labels, args.multi_label);
   require_options(op, args, logits.shape()[1]);
+  require_voxel_weights(op, logits, voxel_weights);
   Tape& tape = logits.tape();
   const Device device = logits.value().device();
   const Tensor sums(Shape{logits.shape()[0], 3 * logits.shape()[1] + 2}, DType::kF64, device,
                     MemoryCategory::kWorkspace);
   const Tensor loss(Shape{1}, accumulation_dtype(logits.dtype()), device);
-  tape.backend().segmentation_loss(args, logits.value(), labels.value(), sums, loss);
-  const LossTensors saved{.logits = logits.value(), .labels = labels.value(), .sums = sums};
+  const LossTensors saved{
+      .logits = logits.value(), .labels = labels.value(), .sums = sums, .voxel_weights = voxel_weights};
+  tape.backend().segmentation_loss(args, saved, loss);
   return tape.record(op, loss, {logits},
                      [&tape, logits = logits.gradient_only(), args, saved](const Tensor& seed) {
                        const Tensor dlogits(logits.shape(), logits.dtype(), seed.device());
@@ -128,8 +138,9 @@ Var log_softmax(const Var& x) {
   return softmax_of("log_softmax", x, {.log = true}, accumulation_dtype(x.dtype()));
 }
 
-Var segmentation_loss(const Var& logits, const Var& labels, const SegmentationLossArgs& args) {
-  return loss_op("segmentation_loss", logits, labels, args);
+Var segmentation_loss(const Var& logits, const Var& labels, const SegmentationLossArgs& args,
+                      const Tensor& voxel_weights) {
+  return loss_op("segmentation_loss", logits, labels, args, voxel_weights);
 }
 
 Var cross_entropy(const Var& logits, const Var& labels, const CrossEntropyOptions& options) {

@@ -23,7 +23,9 @@ Var log_softmax(const Var& x);
 // ce_weight * pointwise + dice_weight * (-mean overlap) in one pass over the logits: every loss below is a
 // case of it, and so are dice_bce, dice_focal and their like. Formulas: SegmentationLossArgs
 // (core/backends/kernel_args.h), but multi_label, which follows from the labels' shape.
-Var segmentation_loss(const Var& logits, const Var& labels, const SegmentationLossArgs& args);
+// voxel_weights: F32 of the labels' shape with one channel, finite and >= 0 (not checked); undefined: all 1.
+Var segmentation_loss(const Var& logits, const Var& labels, const SegmentationLossArgs& args,
+                      const Tensor& voxel_weights = {});
 
 struct CrossEntropyOptions {
   std::optional<std::int32_t> ignore_label;

@@ -1,6 +1,9 @@
 """train, eval, predict, summary and ckpt on a small phantom job."""
 import json
 
+import h5py
+import numpy
+
 import harness
 
 
@@ -116,7 +119,7 @@ class RunTest(harness.CommandLineTest):
         path.write_text("", encoding="utf-8")
         self.assertIn("'data.labels': got no classes", self.tandem("config", "check", path, status=2).stderr)
 
-    def test_ignored_voxels_are_in_no_loss_and_regions_are_refused(self):
+    def test_ignored_voxels_are_in_no_loss(self):
         job = self.job("ignore.yaml", iterations=4)
         job.write_text(job.read_text(encoding="utf-8").replace("labels: {background: 0, hip: [77, 78],",
                                                                "ignore_label: 77\n  labels: {background: 0, hip: 78,"),
@@ -124,8 +127,33 @@ class RunTest(harness.CommandLineTest):
         run = self.folder / "ignore"
         self.tandem("train", job, "--run-dir", run, "--no-progress")
         self.assertEqual({line["event"] for line in self.metrics(run) if line["kind"] == "step"}, {"good"})
-        done = self.tandem("train", self.job(), "--run-dir", self.folder / "regions", "data.regions={all: [77, 80]}", status=2)
-        self.assertIn("no loss takes regions yet", done.stderr)
+
+    def test_regions_train_with_independent_channels(self):
+        run, regions = self.folder / "regions", "data.regions={both: [77, 78, 80, 81], hip: [77, 78]}"
+        done = self.tandem("train", self.job(iterations=4), "--run-dir", run, regions, status=2)
+        self.assertIn("'loss.name': got dice_ce with data.regions, expected dice_bce or bce", done.stderr)
+        self.assertFalse(run.exists())
+        self.tandem("train", self.job(iterations=4), "--run-dir", run, "--no-progress", regions, "loss.name=dice_bce")
+        self.assertEqual({line["event"] for line in self.metrics(run) if line["kind"] == "step"}, {"good"})
+        scores = json.loads(self.tandem("eval", run, "--json").stdout)
+        self.assertEqual(list(scores["dice"]), ["both", "hip"])
+
+    def test_weights_per_voxel_reach_the_loss(self):
+        for name in ("left", "weighted"):
+            source = self.folder / "left.h5"
+            with h5py.File(source) as file, h5py.File(self.folder / f"{name} copy.h5", "w") as copy:
+                file.copy("raw", copy)
+                file.copy("label", copy)
+                if name == "weighted":
+                    weight = numpy.ones(file["raw"].shape[-3:], "f4")
+                    weight[:, :, ::2] = 0
+                    copy["weight"] = weight
+        losses = []
+        for name in ("left", "weighted"):
+            run = self.folder / f"{name} run"
+            self.tandem("train", self.job(iterations=1), f"data.train=[{name} copy.h5]", "--run-dir", run, "--no-progress")
+            losses.append(next(line["loss"] for line in self.metrics(run) if line["kind"] == "step"))
+        self.assertNotEqual(*losses)
 
     def test_a_finished_run_says_so(self):
         run = self.folder / "finished"

@@ -19,7 +19,7 @@ double loss_of(const CpuLoops& loops, const SegmentationLossArgs& args, const Te
                const Tensor& labels) {
   const Tensor sums(Shape{logits.shape()[0], 3 * logits.channels() + 2}, DType::kF64);
   const Tensor loss = make(Shape{1}, DType::kF32);
-  loops.segmentation_loss(args, logits, labels, sums, loss);
+  loops.segmentation_loss(args, {logits, labels, sums}, loss);
   return read(loss)[0];
 }
 
@@ -135,7 +135,14 @@ struct LossCase {
   DType dtype = DType::kF32;
   Layout layout = Layout::kPacked;
   SegmentationLossArgs args;
+  bool has_weights = false;  // per voxel
 };
+
+Tensor some_weights(std::int64_t voxels) {
+  Tensor weights(Shape{voxels}, DType::kF32);
+  for (std::int64_t i = 0; i < voxels; ++i) store(weights, i, static_cast<double>(i % 4) * 0.75);
+  return weights;
+}
 
 void check_loss(const CpuLoops& loops, const LossCase& test) {
   const auto reference = make_reference_backend();
@@ -148,13 +155,14 @@ void check_loss(const CpuLoops& loops, const LossCase& test) {
   const Tensor sums(sums_shape, DType::kF64), wanted_sums = exact(sums_shape);
   const Tensor loss = make(Shape{1}, DType::kF32), wanted = exact(Shape{1});
   const std::string where = describe(logits);
-  loops.segmentation_loss(test.args, logits, labels, sums, loss);
-  reference->segmentation_loss(test.args, exact(logits), labels, wanted_sums, wanted);
+  const Tensor weights = test.has_weights ? some_weights(voxels) : Tensor();
+  loops.segmentation_loss(test.args, {logits, labels, sums, weights}, loss);
+  reference->segmentation_loss(test.args, {exact(logits), labels, wanted_sums, weights}, wanted);
   expect_near(loss, read(wanted), 1e-6, "loss of " + where);
   const Tensor seed = make(Shape{1}, DType::kF32, {1024.0});
   const Tensor gradient = make(test.shape, test.dtype, test.layout), wanted_gradient = exact(test.shape);
-  loops.segmentation_loss_backward(test.args, {logits, labels, sums}, seed, gradient);
-  reference->segmentation_loss_backward(test.args, {exact(logits), labels, wanted_sums}, exact(seed),
+  loops.segmentation_loss_backward(test.args, {logits, labels, sums, weights}, seed, gradient);
+  reference->segmentation_loss_backward(test.args, {exact(logits), labels, wanted_sums, weights}, exact(seed),
                                         wanted_gradient);
   const std::vector<double> expected = read(wanted_gradient);
   double largest = 0;
@@ -188,7 +196,8 @@ TEST_P(LoopsLoss, LossAndGradientMatchTheReference) {
       for (const Layout layout : {Layout::kPacked, Layout::kPitched})
         for (const std::int64_t rows : {1, 3, 17, 300})
           for (const std::int64_t classes : {2, 3, 5, 17})
-            check_loss(loops(), {Shape{2, classes, rows}, dtype, layout, args});
+            for (const bool has_weights : {false, true})
+              check_loss(loops(), {Shape{2, classes, rows}, dtype, layout, args, has_weights});
   check_loss(loops(),
              {Shape{5, 1500}, DType::kF16, Layout::kPacked, {.dice_weight = 0, .label_smoothing = 0.2}});
   check_loss(loops(), {Shape{1, 6, 24, 25, 26}, DType::kF16, Layout::kPacked, {}});
@@ -204,6 +213,34 @@ TEST_P(LoopsLoss, LossAndGradientMatchTheReference) {
              {Shape{2, 1, 333}, DType::kF16, Layout::kPacked, {.activation = LossActivation::kSigmoid}});
 }
 
+// Weight 1 changes no bit; weight 0 is an ignored voxel, whatever its label and logits are.
+TEST_P(LoopsLoss, VoxelWeights) {
+  const Tensor logits = make(Shape{1, 2, 4}, DType::kF32, {0.5, -1, 2, kInfinity, 1.5, 0.25, -3, -kInfinity});
+  const Tensor labels = labels_of(Shape{1, 4}, {0, 1, 1, 99}), ignored = labels_of(Shape{1, 4}, {0, 1, 1, 7});
+  const auto weights = [](double a, double b, double c, double d) {
+    return make(Shape{1, 1, 4}, DType::kF32, {a, b, c, d});
+  };
+  for (SegmentationLossArgs args : loss_arguments()) {
+    const auto run = [&](const Tensor& of, const Tensor& voxel_weights) {
+      const Tensor sums(Shape{1, 8}, DType::kF64), loss = make(Shape{1}, DType::kF32);
+      const Tensor gradient = make(Shape{1, 2, 4}, DType::kF32);
+      loops().segmentation_loss(args, {logits, of, sums, voxel_weights}, loss);
+      loops().segmentation_loss_backward(args, {logits, of, sums, voxel_weights},
+                                         make(Shape{1}, DType::kF32, {8.0}), gradient);
+      std::vector<double> all = read(gradient);
+      all.push_back(read(loss)[0]);
+      return all;
+    };
+    args.has_ignore_label = true;
+    args.ignore_label = 7;
+    const std::vector<double> wanted = run(ignored, {});
+    EXPECT_TRUE(std::isfinite(wanted.back()));
+    EXPECT_EQ(run(ignored, weights(1, 1, 1, 1)), wanted);
+    EXPECT_EQ(run(labels, weights(1, 1, 1, 0)), wanted);
+    EXPECT_NE(run(labels, weights(1, 2, 1, 0)), wanted);
+  }
+}
+
 // PyTorch: d clamp_min(x, floor) / dx is 0 below the floor. smooth = 0 and a class neither predicted nor
 // present.
 TEST_P(LoopsLoss, ClampedDenominatorHasNoGradient) {
@@ -211,7 +248,7 @@ TEST_P(LoopsLoss, ClampedDenominatorHasNoGradient) {
   const Tensor labels = labels_of(Shape{1, 3}, {0, 0, 0});
   const SegmentationLossArgs args{.ce_weight = 0, .smooth = 0};
   const Tensor sums(Shape{1, 8}, DType::kF64), loss = make(Shape{1}, DType::kF32);
-  loops().segmentation_loss(args, logits, labels, sums, loss);
+  loops().segmentation_loss(args, {logits, labels, sums}, loss);
   EXPECT_EQ(read(loss)[0], 0);
   const Tensor gradient = make(Shape{1, 2, 3}, DType::kF32);
   loops().segmentation_loss_backward(args, {logits, labels, sums}, make(Shape{1}, DType::kF32, {1.0}),
@@ -226,7 +263,7 @@ TEST_P(LoopsLoss, GradientOfIgnoredAndImpossible) {
   const Tensor labels = labels_of(Shape{1, 2}, {9, 0});
   const SegmentationLossArgs args{.has_ignore_label = true, .ignore_label = 9};
   const Tensor sums(Shape{1, 8}, DType::kF64), loss = make(Shape{1}, DType::kF32);
-  loops().segmentation_loss(args, logits, labels, sums, loss);
+  loops().segmentation_loss(args, {logits, labels, sums}, loss);
   EXPECT_TRUE(std::isfinite(read(loss)[0]));
   const Tensor gradient = make(Shape{1, 2, 2}, DType::kF32);
   loops().segmentation_loss_backward(args, {logits, labels, sums}, make(Shape{1}, DType::kF32, {1.0}),
@@ -243,7 +280,7 @@ TEST_P(LoopsLoss, ScaledGradientSurvivesFp16) {
   labels.set_zero();
   const Tensor sums(Shape{1, 8}, DType::kF64), loss = make(Shape{1}, DType::kF32);
   const SegmentationLossArgs args{.dice_weight = 0};
-  loops().segmentation_loss(args, logits, labels, sums, loss);
+  loops().segmentation_loss(args, {logits, labels, sums}, loss);
   EXPECT_NEAR(read(loss)[0], std::log(2.0), 1e-6);
   const Tensor gradient(logits.shape(), DType::kF16);
   loops().segmentation_loss_backward(args, {logits, labels, sums}, make(Shape{1}, DType::kF32, {65536.0}),
@@ -300,7 +337,7 @@ TEST_P(LoopsLoss, SameBitsForAnyNumberOfThreads) {
     set_compute_threads(threads);
     const Tensor sums(Shape{2, 17}, DType::kF64), loss = make(Shape{1}, DType::kF32),
                                                   gradient = make(shape, DType::kF16);
-    loops().segmentation_loss({}, logits, labels, sums, loss);
+    loops().segmentation_loss({}, {logits, labels, sums}, loss);
     loops().segmentation_loss_backward({}, {logits, labels, sums}, make(Shape{1}, DType::kF32, {256.0}),
                                        gradient);
     results[threads - 1] = {sums, loss, gradient};

@@ -13,14 +13,14 @@ struct Sums {
   double i = 0, p = 0, g = 0;
 };
 
-// Every counted element of the logits with its probability and target.
+// Every counted element of the logits with its probability and target, and how often it counts.
 struct Element {
   std::size_t sample, channel;
-  double p, target;
+  double p, target, times;
 };
 
 std::vector<Element> elements(const Shape& shape, const Values& logits, const Values& labels,
-                              const SegmentationLossArgs& args) {
+                              const SegmentationLossArgs& args, const Values& weights) {
   const bool sigmoid = args.activation == LossActivation::kSigmoid;
   Values p = softmax_formula(shape, logits);
   if (sigmoid)
@@ -33,7 +33,8 @@ std::vector<Element> elements(const Shape& shape, const Values& logits, const Va
     const double label = args.multi_label ? labels[i] : labels[n * voxels + i % voxels];
     if (args.has_ignore_label && label == args.ignore_label) continue;
     const bool itself = args.multi_label || (sigmoid && channels == 1);
-    all.push_back({n, c, p[i], itself ? label : label == static_cast<double>(c) ? 1.0 : 0.0});
+    const double target = itself ? label : label == static_cast<double>(c) ? 1.0 : 0.0;
+    all.push_back({n, c, p[i], target, weights.empty() ? 1.0 : weights[n * voxels + i % voxels]});
   }
   return all;
 }
@@ -48,13 +49,13 @@ double pointwise(const std::vector<Element>& all, const SegmentationLossArgs& ar
     const double w = weight_of(args, e.channel), t = e.target;
     if (args.activation == LossActivation::kSoftmax) {
       const double smooth = (1 - args.label_smoothing) * t + args.label_smoothing / channels;
-      sum -= w * smooth * std::pow(1 - e.p, args.gamma) * std::log(e.p);
-      weight += w * t;
+      sum -= e.times * w * smooth * std::pow(1 - e.p, args.gamma) * std::log(e.p);
+      weight += e.times * w * t;
     } else {
       const double a = args.alpha.value_or(1), b = args.alpha ? 1 - *args.alpha : 1;
-      sum -= t * a * w * std::pow(1 - e.p, args.gamma) * std::log(e.p);
-      sum -= (1 - t) * b * std::pow(e.p, args.gamma) * std::log(1 - e.p);
-      weight += 1;
+      sum -= e.times * t * a * w * std::pow(1 - e.p, args.gamma) * std::log(e.p);
+      sum -= e.times * (1 - t) * b * std::pow(e.p, args.gamma) * std::log(1 - e.p);
+      weight += e.times;
     }
   }
   return sum / weight;
@@ -88,8 +89,8 @@ double mean_overlap(const std::vector<Sums>& sums, std::size_t first, const Segm
 }  // namespace
 
 double segmentation_loss_formula(const Shape& shape, const Values& logits, const Values& labels,
-                                 const SegmentationLossArgs& args) {
-  const std::vector<Element> all = elements(shape, logits, labels, args);
+                                 const SegmentationLossArgs& args, const Values& weights) {
+  const std::vector<Element> all = elements(shape, logits, labels, args, weights);
   const auto channels = static_cast<std::size_t>(shape[1]);
   double loss =
       args.ce_weight == 0 ? 0 : args.ce_weight * pointwise(all, args, static_cast<double>(channels));
@@ -101,9 +102,9 @@ double segmentation_loss_formula(const Shape& shape, const Values& logits, const
     std::vector<Sums> sums(channels);
     for (const Element& e : all) {
       if (!args.dice_batch && e.sample != group) continue;
-      sums[e.channel].i += e.p * e.target;
-      sums[e.channel].p += args.dice_squared ? e.p * e.p : e.p;
-      sums[e.channel].g += e.target;
+      sums[e.channel].i += e.times * e.p * e.target;
+      sums[e.channel].p += e.times * (args.dice_squared ? e.p * e.p : e.p);
+      sums[e.channel].g += e.times * e.target;
     }
     loss -= args.dice_weight * mean_overlap(sums, first, args) / static_cast<double>(groups);
   }

@@ -7,8 +7,9 @@
 
 namespace tandem::testing {
 
-// labels: one per voxel, or one per element of the logits (args.multi_label), in logical order.
+// labels: one per voxel, or one per element of the logits (args.multi_label), in logical order; weights: one
+// per voxel, or empty.
 double segmentation_loss_formula(const Shape& shape, const Values& logits, const Values& labels,
-                                 const SegmentationLossArgs& args);
+                                 const SegmentationLossArgs& args, const Values& weights = {});
 
 }  // namespace tandem::testing

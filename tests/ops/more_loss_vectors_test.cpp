@@ -188,7 +188,7 @@ TEST(Labels, NearestTakesTheNearestCentre) {
   const auto resized = [](std::int64_t in, std::int64_t out) {
     Values values(static_cast<std::size_t>(in));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
-    return nearest_labels(Tensor::from_values(Shape{1, 1, in}, values, DType::kI32), Shape{1, 3, out})
+    return nearest_voxels(Tensor::from_values(Shape{1, 1, in}, values, DType::kI32), Shape{1, 3, out})
         .to_values();
   };
   EXPECT_EQ(resized(5, 2), (Values{1, 3}));
@@ -197,7 +197,7 @@ TEST(Labels, NearestTakesTheNearestCentre) {
   EXPECT_EQ(resized(6, 1), (Values{3}));
   Values cube(2 * 4 * 4 * 4);
   for (std::size_t i = 0; i < cube.size(); ++i) cube[i] = static_cast<double>(i);
-  EXPECT_EQ(nearest_labels(Tensor::from_values(Shape{2, 1, 4, 4, 4}, cube, DType::kI32), Shape{2, 1, 2, 1, 2})
+  EXPECT_EQ(nearest_voxels(Tensor::from_values(Shape{2, 1, 4, 4, 4}, cube, DType::kI32), Shape{2, 1, 2, 1, 2})
                 .to_values(),
             (Values{25, 27, 57, 59, 89, 91, 121, 123}));
 }

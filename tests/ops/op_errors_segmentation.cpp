@@ -16,6 +16,11 @@ Var labels(Tape& t) { return var(t, {2, 4}, kI32); }
 
 std::vector<OpErrorRow> segmentation_loss_errors() {
   return {
+      {"segmentation_loss", "voxelWeights",
+       [](Tape& t) {
+         return segmentation_loss(logits(t), labels(t), {}, Tensor(Shape{2, 4}, DType::kF32));
+       },
+       "[segmentation_loss] voxel_weights: got F32 [2, 4], expected F32 [2, 1, 4] for logits [2, 3, 4]"},
       {"cross_entropy", "weights",
        [](Tape& t) {
          return cross_entropy(logits(t), labels(t), {.class_weights = {1, 2}});

@@ -115,6 +115,22 @@ OpRow any_row(const std::string& variant, const Shape& shape, const Segmentation
                 [args](const Var& x, const Var& labels) { return segmentation_loss(x, labels, args); });
 }
 
+// Weights of 0, 0.5, 1 and 2.5 per voxel.
+OpRow voxel_weights_row(const std::string& variant, const Shape& shape, const SegmentationLossArgs& args) {
+  constexpr double kWeights[] = {1, 0, 2.5, 0.5, 1};
+  const Shape weight_shape = shape.with(1, 1);
+  Values weights(static_cast<std::size_t>(weight_shape.numel()));
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = kWeights[(i + i / 7) % 5];
+  OpRow row = row_of("segmentation_loss", variant, shape, args, [=](const Var& x, const Var& labels) {
+    return segmentation_loss(x, labels, args,
+                             Tensor::from_values(weight_shape, weights, DType::kF32, x.value().device()));
+  });
+  row.formula = [=](const InputValues& in) {
+    return Values{segmentation_loss_formula(shape, in[0], some_labels(shape, args), args, weights)};
+  };
+  return row;
+}
+
 using ErrorCall = std::function<Var(const Var& x, const Var& target)>;
 using ErrorOf = std::function<double(double difference)>;
 
@@ -162,6 +178,16 @@ void add_error_rows(std::vector<OpRow>& rows) {
 std::vector<OpRow> segmentation_loss_rows() {
   const std::vector<double> w{0.5, 1, 2};
   std::vector<OpRow> rows{
+      voxel_weights_row("voxelWeights", {2, 3, 17}, {}),
+      voxel_weights_row("voxelWeightsSmoothing", {2, 3, 3, 5},
+                        {.label_smoothing = 0.1, .dice_batch = true, .class_weights = w}),
+      voxel_weights_row("voxelWeightsFocal", {2, 3, 17}, {.gamma = 2}),
+      voxel_weights_row("voxelWeightsIgnore", {2, 3, 11},
+                        {.dice_squared = true, .has_ignore_label = true, .ignore_label = 9}),
+      voxel_weights_row("voxelWeightsGeneralized", {2, 3, 17}, {.overlap = OverlapLoss::kGeneralizedDice}),
+      voxel_weights_row("voxelWeightsSigmoid", {2, 1, 17}, {.activation = kSigmoid}),
+      voxel_weights_row("voxelWeightsMultiLabel", {2, 3, 3, 5},
+                        {.activation = kSigmoid, .gamma = 1.5, .multi_label = true}),
       weighted_ce("weights", {2, 3, 7}, {.class_weights = w}),
       weighted_ce("weightsSmoothing", {2, 3, 3, 5}, {.label_smoothing = 0.1, .class_weights = w}),
       weighted_ce("weightsIgnore", {2, 3, 11}, {.ignore_label = kIgnored, .class_weights = w}),

@@ -122,6 +122,21 @@ TEST_F(CriterionTest, CoarseOutputsMeetCoarseLabels) {
   EXPECT_EQ(value(criterion(Outputs(main, {half}), labels())), value(cross_entropy(main, labels())));
 }
 
+// Weights per voxel go with their labels to every output: the second sample does not count.
+TEST_F(CriterionTest, WeightsPerVoxelReachEveryOutput) {
+  const Criterion criterion = make_criterion(parse("name: ce\n"), 3);
+  const Shape shape{2, 1, 4, 4, 4};
+  Values first(static_cast<std::size_t>(shape.numel()), 1.0), unlabelled = labels().value().to_values();
+  for (std::size_t i = first.size() / 2; i < first.size(); ++i) {
+    first[i] = 0;
+    unlabelled[i] = kUnlabelled;
+  }
+  const Outputs outputs(logits(), {logits({2, 3, 2, 2, 2}, 0.7), logits({2, 3, 1, 1, 1}, 0.9)});
+  const Criterion ignoring = make_criterion(parse("name: ce\n"), 3, kUnlabelled);
+  EXPECT_EQ(value(criterion(outputs, {labels(), Tensor::from_values(shape, first, DType::kF32)})),
+            value(ignoring(outputs, tape_.constant(Tensor::from_values(shape, unlabelled, DType::kI32)))));
+}
+
 TEST_F(CriterionTest, RefusesWhatDoesNotBelong) {
   EXPECT_THROW(parse("name: ce\ndice: {batch: true}\n"), Error);
   EXPECT_THROW(parse("name: bce\nactivation: softmax\n"), Error);

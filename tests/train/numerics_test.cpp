@@ -95,8 +95,8 @@ struct Net {
       planter.look({true, e.module, std::string(e.op), e.is_leaf, e.gradient.shape(), e.gradient});
     };
     model = std::make_unique<UNet3d>(UNet3dOptions{.features = {4, 8}}, 1, 2);
-    const Criterion criterion = [this](const Outputs& outputs, const Var& label) {
-      return dice_ce(outputs.main, label, {.ce_weight = loss_weight});
+    const Criterion criterion = [this](const Outputs& outputs, const Target& target) {
+      return dice_ce(outputs.main, target.label, {.ce_weight = loss_weight});
     };
     trainer = std::make_unique<Trainer>(Context{.compute = compute, .seed = 5}, Precision{.compute = compute},
                                         *model, criterion, options);

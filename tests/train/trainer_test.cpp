@@ -43,8 +43,8 @@ struct Fixture {
 
 // `ce_weight` scales the loss: a large one overflows FP16 gradients.
 Criterion weighted(const double& ce_weight) {
-  return [&ce_weight](const Outputs& outputs, const Var& label) {
-    return dice_ce(outputs.main, label, {.ce_weight = ce_weight});
+  return [&ce_weight](const Outputs& outputs, const Target& target) {
+    return dice_ce(outputs.main, target.label, {.ce_weight = ce_weight});
   };
 }
 

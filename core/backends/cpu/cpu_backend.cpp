@@ -76,9 +76,9 @@ class CpuBackend final : public Backend {
                         const Tensor& dx) override {
     loops_.softmax_backward(args, dy, y, dx);
   }
-  void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
-                         const Tensor& sums, const Tensor& loss) override {
-    loops_.segmentation_loss(args, logits, labels, sums, loss);
+  void segmentation_loss(const SegmentationLossArgs& args, const LossTensors& t,
+                         const Tensor& loss) override {
+    loops_.segmentation_loss(args, t, loss);
   }
   void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& seed,
                                   const Tensor& dlogits) override {

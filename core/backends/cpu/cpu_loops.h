@@ -37,8 +37,7 @@ class CpuLoops {
 
   void softmax_forward(const SoftmaxArgs& args, const Tensor& x, const Tensor& y) const;
   void softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const Tensor& y, const Tensor& dx) const;
-  void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
-                         const Tensor& sums, const Tensor& loss) const;
+  void segmentation_loss(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& loss) const;
   void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& seed,
                                   const Tensor& dlogits) const;
 

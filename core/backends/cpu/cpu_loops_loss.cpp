@@ -33,15 +33,16 @@ SoftmaxLoop softmax_loop(const Tensor& x, std::int64_t samples, float* scratch) 
 
 // The loop's struct with the memory that it points to.
 struct LossScratch {
-  LossScratch(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels)
-      : planes(plane_scratch(logits.channels())),
+  LossScratch(const SegmentationLossArgs& args, const LossTensors& t)
+      : planes(plane_scratch(t.logits.channels())),
         weights(args.class_weights.begin(), args.class_weights.end()) {
-    weights.resize(static_cast<std::size_t>(logits.channels()), 1.0f);
+    weights.resize(static_cast<std::size_t>(t.logits.channels()), 1.0f);
     const bool is_sigmoid = args.activation == LossActivation::kSigmoid;
     if (is_sigmoid && args.alpha)
       for (float& weight : weights) weight *= static_cast<float>(*args.alpha);
-    loop.rows = softmax_loop(logits, logits.shape().batch(), planes.get());
-    loop.labels = labels.data<std::int32_t>();
+    loop.rows = softmax_loop(t.logits, t.logits.shape().batch(), planes.get());
+    loop.labels = t.labels.data<std::int32_t>();
+    if (t.voxel_weights.defined()) loop.voxel_weight = t.voxel_weights.data<float>();
     loop.has_ignore_label = args.has_ignore_label;
     loop.ignore_label = args.ignore_label;
     loop.dice_squared = args.dice_squared;
@@ -82,17 +83,17 @@ void CpuLoops::softmax_backward(const SoftmaxArgs& args, const Tensor& dy, const
   table_->softmax_backward(loop);
 }
 
-void CpuLoops::segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
-                                 const Tensor& sums, const Tensor& loss) const {
-  LossScratch scratch(args, logits, labels);
+void CpuLoops::segmentation_loss(const SegmentationLossArgs& args, const LossTensors& t,
+                                 const Tensor& loss) const {
+  LossScratch scratch(args, t);
   LossLoop& loop = scratch.loop;
   const Chunks& chunks = loop.rows.chunks;
-  const std::int64_t slots = 3 * logits.channels() + 2;
+  const std::int64_t slots = 3 * t.logits.channels() + 2;
   const auto partial = loop_views::scratch<double>(loop_views::count(chunks) * slots);
   loop.partial = partial.get();
   const bool is_sigmoid = args.activation == LossActivation::kSigmoid;
   (is_sigmoid ? table_->sigmoid_loss_sums : table_->loss_sums)(loop);
-  double* total = sums.data<double>();
+  double* total = t.sums.data<double>();
   for (std::int64_t n = 0; n < chunks.samples; ++n)
     for (std::int64_t slot = 0; slot < slots; ++slot) {
       double sum = 0;
@@ -100,13 +101,13 @@ void CpuLoops::segmentation_loss(const SegmentationLossArgs& args, const Tensor&
         sum += partial[(n * chunks.per_sample + chunk) * slots + slot];
       total[n * slots + slot] = sum;
     }
-  loss.data<float>()[0] = static_cast<float>(LossTerms(args, sums).loss());
+  loss.data<float>()[0] = static_cast<float>(LossTerms(args, t.sums).loss());
 }
 
 void CpuLoops::segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t,
                                           const Tensor& seed, const Tensor& dlogits) const {
   if (dlogits.numel() == 0) return;
-  LossScratch scratch(args, t.logits, t.labels);
+  LossScratch scratch(args, t);
   LossLoop& loop = scratch.loop;
   loop.rows.y = float_matrix(dlogits);
   const LossTerms terms(args, t.sums);

@@ -25,8 +25,14 @@ struct VoxelTerms {
 
 class LossRows {
  public:
-  LossRows(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels)
-      : args_(args), x_(logits), labels_(labels.data<std::int32_t>()), channels_(logits.channels()) {}
+  LossRows(const SegmentationLossArgs& args, const LossTensors& t)
+      : args_(args), x_(t.logits), labels_(t.labels.data<std::int32_t>()), channels_(t.logits.channels()) {
+    if (t.voxel_weights.defined()) weights_ = t.voxel_weights.data<float>();
+  }
+
+  double voxel_weight(std::int64_t row) const {
+    return weights_ == nullptr ? 1.0 : static_cast<double>(weights_[row]);
+  }
 
   VoxelTerms at(std::int64_t row) const {
     VoxelTerms v;
@@ -44,6 +50,7 @@ class LossRows {
   int target(std::int64_t row, std::int64_t c) const {
     const std::int32_t label = labels_[args_.multi_label ? row * channels_ + c : row];
     if (args_.has_ignore_label && label == args_.ignore_label) return kIgnored;
+    if (voxel_weight(row) == 0) return kIgnored;
     if (args_.multi_label) return label == 0 || label == 1 ? label : kBad;
     const std::int64_t shift = args_.activation == LossActivation::kSigmoid && channels_ == 1 ? 1 : 0;
     if (label < 0 || label >= channels_ + shift) return kBad;
@@ -102,37 +109,39 @@ class LossRows {
   const SegmentationLossArgs& args_;
   ReferenceMatrix x_;
   const std::int32_t* labels_;
+  const float* weights_ = nullptr;
   std::int64_t channels_;
 };
 
 }  // namespace
 
-void ReferenceBackend::segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits,
-                                         const Tensor& labels, const Tensor& sums, const Tensor& loss) {
-  const LossRows rows(args, logits, labels);
-  const ReferenceMatrix s(sums);
-  const std::int64_t classes = logits.channels(), voxels = logits.shape().spatial_numel();
-  sums.set_zero();
-  for (std::int64_t r = 0; r < logits.rows(); ++r) {
+void ReferenceBackend::segmentation_loss(const SegmentationLossArgs& args, const LossTensors& t,
+                                         const Tensor& loss) {
+  const LossRows rows(args, t);
+  const ReferenceMatrix s(t.sums);
+  const std::int64_t classes = t.logits.channels(), voxels = t.logits.shape().spatial_numel();
+  t.sums.set_zero();
+  for (std::int64_t r = 0; r < t.logits.rows(); ++r) {
     const std::int64_t n = r / voxels;
+    const double times = rows.voxel_weight(r);
     const VoxelTerms v = rows.at(r);
-    s(n, 3 * classes) += v.value;
-    s(n, 3 * classes + 1) += v.weight;
+    s(n, 3 * classes) += times * v.value;
+    s(n, 3 * classes + 1) += times * v.weight;
     for (std::int64_t c = 0; c < classes; ++c) {
       const auto i = static_cast<std::size_t>(c);
       if (v.target[i] == kBad) s(n, 3 * classes) = kNan;
       if (v.target[i] < 0) continue;
-      s(n, c) += v.p[i] * v.target[i];
-      s(n, classes + c) += args.dice_squared ? v.p[i] * v.p[i] : v.p[i];
-      s(n, 2 * classes + c) += v.target[i];
+      s(n, c) += times * v.p[i] * v.target[i];
+      s(n, classes + c) += times * (args.dice_squared ? v.p[i] * v.p[i] : v.p[i]);
+      s(n, 2 * classes + c) += times * v.target[i];
     }
   }
-  loss.data<double>()[0] = LossTerms(args, sums).loss();
+  loss.data<double>()[0] = LossTerms(args, t.sums).loss();
 }
 
 void ReferenceBackend::segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t,
                                                   const Tensor& seed, const Tensor& dlogits) {
-  const LossRows rows(args, t.logits, t.labels);
+  const LossRows rows(args, t);
   const LossTerms terms(args, t.sums);
   const ReferenceMatrix dx(dlogits);
   const std::int64_t classes = t.logits.channels(), voxels = t.logits.shape().spatial_numel();
@@ -153,7 +162,9 @@ void ReferenceBackend::segmentation_loss_backward(const SegmentationLossArgs& ar
       const auto i = static_cast<std::size_t>(c);
       const double taken = args.activation == LossActivation::kSigmoid ? slopes[i] * v.p[i] : dot;
       const double slope = terms.by_pointwise() * v.slope[i] + v.p[i] * (slopes[i] - taken);
-      dx(r, c) = v.target[i] == kIgnored ? 0.0 : v.target[i] == kBad ? kNan : scale * slope;
+      dx(r, c) = v.target[i] == kIgnored ? 0.0
+                 : v.target[i] == kBad   ? kNan
+                                         : scale * rows.voxel_weight(r) * slope;
     }
   }
 }

@@ -49,8 +49,7 @@ class ReferenceBackend final : public Backend {
                         const Tensor& dx) override;
 
   // loss.cpp
-  void segmentation_loss(const SegmentationLossArgs& args, const Tensor& logits, const Tensor& labels,
-                         const Tensor& sums, const Tensor& loss) override;
+  void segmentation_loss(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& loss) override;
   void segmentation_loss_backward(const SegmentationLossArgs& args, const LossTensors& t, const Tensor& seed,
                                   const Tensor& dlogits) override;
 

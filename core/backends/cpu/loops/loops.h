@@ -88,6 +88,7 @@ struct SoftmaxLoop {
 struct LossLoop {
   SoftmaxLoop rows;  // x: logits (backward: y is dlogits)
   const std::int32_t* labels;
+  const float* voxel_weight;  // per row; null: all 1
   bool has_ignore_label, dice_squared;
   bool multi_label;  // sigmoid: labels are [rows, channels] of 0 and 1
   std::int32_t ignore_label;

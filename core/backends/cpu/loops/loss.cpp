@@ -17,17 +17,20 @@ struct RowData {
   alignas(64) float at_label[kMaxBlockRows];  // x[label] - highest
   alignas(64) float total[kMaxBlockRows];     // sum over channels of class weight * (x - highest)
   alignas(64) float weight[kMaxBlockRows];    // class weight of the label
+  alignas(64) float times[kMaxBlockRows];     // weight of the voxel
   alignas(64) float others[kMaxBlockRows];    // focal: sum of the other classes' exponentials
 };
 
-// Fills row.label and row.weight; whether a label is neither a class nor the ignored one.
+// Fills row.label, row.weight and row.times; whether a label is neither a class nor the ignored one.
 bool read_labels(const LossLoop& loop, const PlaneBlock& block, RowData& row) {
   const std::int32_t* labels = loop.labels + block.row;
+  const float* times = loop.voxel_weight == nullptr ? nullptr : loop.voxel_weight + block.row;
   const std::int32_t classes = static_cast<std::int32_t>(loop.rows.x.channels);
   bool bad = false;
   for (std::int64_t r = 0; r < block.count; ++r) {
     const std::int32_t label = labels[r];
-    const bool ignored = loop.has_ignore_label && label == loop.ignore_label;
+    row.times[r] = times == nullptr ? 1.0f : times[r];
+    const bool ignored = (loop.has_ignore_label && label == loop.ignore_label) || row.times[r] == 0.0f;
     const bool valid = label >= 0 && label < classes;
     bad |= !ignored && !valid;
     row.label[r] = ignored ? kIgnored : valid ? label : kBad;
@@ -35,7 +38,7 @@ bool read_labels(const LossLoop& loop, const PlaneBlock& block, RowData& row) {
   }
   for (std::int64_t r = block.count; r < padded(block.count); ++r) {
     row.label[r] = kIgnored;
-    row.weight[r] = 0;
+    row.weight[r] = row.times[r] = 0;
   }
   return bad;
 }
@@ -89,15 +92,14 @@ void pointwise_values(const LossLoop& loop, std::int64_t n, const RowData& row, 
 void class_sums(const LossLoop& loop, const float* e, std::int32_t c, std::int64_t n, const RowData& row,
                 double* partial) {
   const std::int64_t classes = loop.rows.x.channels;
-  const Vec one = Vec{} + 1.0f;
   Vec intersection = {}, prediction = {}, truth = {};
   for (std::int64_t r = 0; r < n; r += kLanes) {
     const IntVec label = *reinterpret_cast<const LooseIntVec*>(row.label + r);
-    const Vec p = load<Vec>(e + r) / load<Vec>(row.sum + r);
+    const Vec p = load<Vec>(e + r) / load<Vec>(row.sum + r), times = load<Vec>(row.times + r);
     const Vec counted = loop.dice_squared ? p * p : p;
-    prediction += label >= 0 ? counted : Vec{};
-    intersection += label == c ? p : Vec{};
-    truth += label == c ? one : Vec{};
+    prediction += label >= 0 ? times * counted : Vec{};
+    intersection += label == c ? times * p : Vec{};
+    truth += label == c ? times : Vec{};
   }
   partial[c] += static_cast<double>(sum_lanes(intersection));
   partial[classes + c] += static_cast<double>(sum_lanes(prediction));
@@ -120,8 +122,9 @@ void loss_block(const LossLoop& loop, const PlaneBlock& block) {
   Vec sum = {}, weight = {};
   for (std::int64_t r = 0; r < n; r += kLanes) {
     const IntVec label = *reinterpret_cast<const LooseIntVec*>(row.label + r);
-    sum += label != kIgnored ? load<Vec>(nll + r) : Vec{};
-    weight += load<Vec>(row.weight + r);
+    const Vec times = load<Vec>(row.times + r);
+    sum += label != kIgnored ? times * load<Vec>(nll + r) : Vec{};
+    weight += times * load<Vec>(row.weight + r);
   }
   partial[3 * classes] += bad ? __builtin_nan("") : static_cast<double>(sum_lanes(sum));
   partial[3 * classes + 1] += static_cast<double>(sum_lanes(weight));
@@ -187,7 +190,7 @@ void gradient_planes(const LossLoop& loop, std::int64_t sample, float* planes, s
       const bool here = row.label[r] == c;
       const float h = of_prediction * (slope * p + constant) + (here ? of_intersection : 0.0f);
       const float target = (here ? data.on[r] : 0.0f) + data.off[r] * weight;
-      const float gradient = p * (h - dot[r]) + data.pull[r] * (p - target);
+      const float gradient = row.times[r] * (p * (h - dot[r]) + data.pull[r] * (p - target));
       plane[r] = row.label[r] >= 0 ? gradient : row.label[r] == kIgnored ? 0.0f : __builtin_nanf("");
     }
   }

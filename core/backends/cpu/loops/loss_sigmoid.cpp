@@ -11,7 +11,8 @@ constexpr std::int32_t kIgnored = -1, kBad = -2;  // in place of a target 0 or 1
 
 struct Targets {
   alignas(64) std::int32_t of[kMaxBlockRows];
-  std::int64_t n;  // rows, whole vectors
+  alignas(64) float times[kMaxBlockRows];  // weight of the voxel
+  std::int64_t n;                          // rows, whole vectors
 };
 
 // Targets of channel c; whether a label is neither valid nor the ignored one.
@@ -22,16 +23,21 @@ bool read_targets(const LossLoop& loop, const PlaneBlock& block, std::int64_t c,
   const bool binary = loop.multi_label || channels == 1;
   const std::int32_t classes = binary ? 2 : static_cast<std::int32_t>(channels);
   const std::int32_t mine = binary ? 1 : static_cast<std::int32_t>(c);
+  const float* times = loop.voxel_weight == nullptr ? nullptr : loop.voxel_weight + block.row;
   bool bad = false;
   for (std::int64_t r = 0; r < block.count; ++r) {
     const std::int32_t label = labels[r * stride];
-    const bool ignored = loop.has_ignore_label && label == loop.ignore_label;
+    targets.times[r] = times == nullptr ? 1.0f : times[r];
+    const bool ignored = (loop.has_ignore_label && label == loop.ignore_label) || targets.times[r] == 0.0f;
     const bool valid = label >= 0 && label < classes;
     bad |= !ignored && !valid;
     targets.of[r] = ignored ? kIgnored : !valid ? kBad : label == mine ? 1 : 0;
   }
   targets.n = padded(block.count);
-  for (std::int64_t r = block.count; r < targets.n; ++r) targets.of[r] = kIgnored;
+  for (std::int64_t r = block.count; r < targets.n; ++r) {
+    targets.of[r] = kIgnored;
+    targets.times[r] = 0;
+  }
   return bad;
 }
 
@@ -67,7 +73,6 @@ void sums_block(const LossLoop& loop, const PlaneBlock& block) {
   read_planes(loop.rows, loop.rows.x, block);
   Targets targets;
   alignas(64) float value[kMaxBlockRows];
-  const Vec one = Vec{} + 1.0f;
   for (std::int64_t c = 0; c < classes; ++c) {
     float* plane = block.scratch.planes + c * loop.rows.block_rows;
     const bool bad = read_targets(loop, block, c, targets);
@@ -79,11 +84,12 @@ void sums_block(const LossLoop& loop, const PlaneBlock& block) {
     for (std::int64_t r = 0; r < targets.n; r += kLanes) {
       const IntVec target = *reinterpret_cast<const LooseIntVec*>(targets.of + r);
       const Vec p = load<Vec>(plane + r), counted = loop.dice_squared ? p * p : p;
-      intersection += target == 1 ? p : Vec{};
-      prediction += target >= 0 ? counted : Vec{};
-      truth += target == 1 ? one : Vec{};
-      sum += target >= 0 ? load<Vec>(value + r) : Vec{};
-      valid += target >= 0 ? one : Vec{};
+      const Vec times = load<Vec>(targets.times + r);
+      intersection += target == 1 ? times * p : Vec{};
+      prediction += target >= 0 ? times * counted : Vec{};
+      truth += target == 1 ? times : Vec{};
+      sum += target >= 0 ? times * load<Vec>(value + r) : Vec{};
+      valid += target >= 0 ? times : Vec{};
     }
     partial[c] += static_cast<double>(sum_lanes(intersection));
     partial[classes + c] += static_cast<double>(sum_lanes(prediction));
@@ -111,7 +117,7 @@ void gradient_plane(const LossLoop& loop, std::int64_t at, std::int64_t c, const
       pointwise = power * (here ? -positive * (rise + s.q) : negative * (rise + s.p));
     }
     const float h = of_prediction * (slope * s.p + constant) + (here ? of_intersection : 0.0f);
-    const float gradient = s.p * s.q * h + pointwise;
+    const float gradient = targets.times[r] * (s.p * s.q * h + pointwise);
     plane[r] = targets.of[r] >= 0 ? gradient : targets.of[r] == kIgnored ? 0.0f : __builtin_nanf("");
   }
 }
