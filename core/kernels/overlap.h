@@ -2,7 +2,7 @@
 // Scalar maths in double; the sums are a backend's, the means over classes are core/backends/loss_terms.
 #pragma once
 
-#include "core/kernels/host_device.h"
+#include "core/base/host_device.h"
 
 namespace tandem::kernels {
 
