@@ -192,36 +192,61 @@ TEST_P(LoopsStep, NothingHappensUnlessTheEventIsGood) {
   }
 }
 
+// Every kind with parts, clip by value, and a running mean.
+OptimizerArgs step_args(OptimizerKind kind, std::int64_t n) {
+  OptimizerArgs args{.kind = kind,
+                     .constants = {.weight_decay = 1e-2,
+                                   .momentum = 0.9,
+                                   .nesterov = true,
+                                   .centered = true,
+                                   .clip_value = 0.25,
+                                   .ema_decay = 0.9},
+                     .parts = {{n / 3 + 1, 0, 0.5}, {n / 2, 1e-2, 1}, {n, 1e-3, 2}}};
+  args.master = make(Shape{n}, DType::kF32, random_values(n, 67));
+  args.gradient = make(Shape{n}, DType::kF32, random_values(n, 68));
+  args.ema = make(Shape{n}, DType::kF32, random_values(n, 72));
+  args.moment1 = make(Shape{n}, DType::kF32, random_values(n, 69, 3, 0.3));
+  if (kind == OptimizerKind::kSgd) return args;
+  // centered: the mean of squares is above the square of the mean
+  args.moment2 =
+      make(Shape{n}, DType::kF32,
+           kind == OptimizerKind::kRmsProp ? random_values(n, 70, 0, 0.3) : random_values(n, 70, 3, 0.3));
+  if (kind == OptimizerKind::kRmsProp) args.moment3 = make(Shape{n}, DType::kF32, random_values(n, 73));
+  return args;
+}
+
+// A copy in double, where the tensor is there.
+Tensor exact_or_none(const Tensor& tensor) { return tensor.defined() ? exact(tensor) : Tensor(); }
+
 TEST_P(LoopsStep, UpdatesMatchTheReferenceForAnyNumberOfThreads) {
   const auto reference = make_reference_backend();
   const std::int64_t n = 100003;
-  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kRmsProp}) {
     std::vector<Tensor> results[2];
     for (const int threads : {1, 2}) {
       set_compute_threads(threads);
-      OptimizerArgs args{.kind = kind,
-                         .constants = {.weight_decay = 1e-2, .momentum = 0.9, .nesterov = true}};
-      args.master = make(Shape{n}, DType::kF32, random_values(n, 67));
-      args.gradient = make(Shape{n}, DType::kF32, random_values(n, 68));
-      args.moment1 = make(Shape{n}, DType::kF32, random_values(n, 69));
-      args.moment2 = make(Shape{n}, DType::kF32, random_values(n, 70, 3, 0.3));
-      const OptimizerArgs doubles{kind,
-                                  args.constants,
-                                  exact(args.master),
-                                  exact(args.gradient),
-                                  exact(args.moment1),
-                                  exact(args.moment2),
-                                  {}};
+      const OptimizerArgs args = step_args(kind, n);
+      OptimizerArgs doubles = args;
+      for (Tensor OptimizerArgs::*tensor :
+           {&OptimizerArgs::master, &OptimizerArgs::gradient, &OptimizerArgs::moment1,
+            &OptimizerArgs::moment2, &OptimizerArgs::moment3, &OptimizerArgs::ema})
+        doubles.*tensor = exact_or_none(args.*tensor);
       StepState state = scaled(8, 0.01f), same = state;
       state.applied = same.applied = 4;
       loops().optimizer_step(args, state);
       reference->optimizer_step(doubles, same);
-      expect_near(args.master, read(doubles.master), 4e-7, "master");
-      expect_near(args.moment1, read(doubles.moment1), 4e-7, "moment1");
-      if (kind != OptimizerKind::kSgd) expect_near(args.moment2, read(doubles.moment2), 4e-7, "moment2");
-      results[threads - 1] = {args.master, args.moment1, args.moment2};
+      for (Tensor OptimizerArgs::*tensor :
+           {&OptimizerArgs::master, &OptimizerArgs::moment1, &OptimizerArgs::moment2, &OptimizerArgs::moment3,
+            &OptimizerArgs::ema}) {
+        if (!(args.*tensor).defined()) continue;
+        expect_near(args.*tensor, read(doubles.*tensor), 4e-7,
+                    "kind " + std::to_string(static_cast<int>(kind)));
+        results[threads - 1].push_back(args.*tensor);
+      }
     }
-    for (std::size_t i = 0; i < 3; ++i) expect_same_bits(results[0][i], results[1][i], "state");
+    for (std::size_t i = 0; i < results[0].size(); ++i)
+      expect_same_bits(results[0][i], results[1][i], "state");
   }
 }
 
