@@ -92,8 +92,10 @@ Action data_convert_command(Arguments& arguments);
 Action data_synth_command(Arguments& arguments);
 Action doctor_command(Arguments& arguments);
 Action eval_command(Arguments& arguments);
+Action plan_command(Arguments& arguments);
 Action predict_command(Arguments& arguments);
 Action summary_command(Arguments& arguments);
+Action sweep_command(Arguments& arguments);
 Action train_command(Arguments& arguments);
 Action version_command(Arguments& arguments);
 

@@ -14,6 +14,7 @@
 #include "data/split.h"
 #include "train/criterion.h"
 #include "train/evaluate.h"
+#include "train/init_from.h"
 #include "train/json.h"
 #include "train/metrics_log.h"
 #include "train/precision_policy.h"
@@ -59,7 +60,6 @@ class JobRun {
 
   // `folder` is told as soon as it is known.
   void run(std::filesystem::path& folder);
-
  private:
   std::int64_t step() const { return trainer_.state().attempted; }
   std::int64_t total() const { return job_.train.total_steps(); }
@@ -108,7 +108,7 @@ void JobRun::run(std::filesystem::path& folder) {
   check_validation_cases();
   folder_ = std::make_unique<RunFolder>(request_.folder);
   folder = folder_->path();
-  if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes
+  folder_->checkpoint() ? resume(*folder_) : initialise_from(job_.model, trainer_);  // may fail
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
   log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
