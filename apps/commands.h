@@ -100,9 +100,11 @@ Action data_synth_command(Arguments& arguments);
 Action doctor_command(Arguments& arguments);
 Action eval_command(Arguments& arguments);
 Action init_command(Arguments& arguments);
+Action plan_command(Arguments& arguments);
 Action predict_command(Arguments& arguments);
 Action report_command(Arguments& arguments);
 Action summary_command(Arguments& arguments);
+Action sweep_command(Arguments& arguments);
 Action train_command(Arguments& arguments);
 Action version_command(Arguments& arguments);
 

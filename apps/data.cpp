@@ -6,6 +6,8 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "core/config/numbers.h"
+#include "core/config/tree.h"
 #include "data/case_list.h"
 #include "data/convert.h"
 #include "data/nifti.h"
@@ -36,7 +38,7 @@ int run_convert(ConvertFlags& flags) {
 
 struct SynthFlags {
   std::string output;
-  std::optional<std::string> label;
+  std::optional<std::string> label, shape;
   std::optional<std::int64_t> seed, size;
   bool overwrite = false;
 };
@@ -56,9 +58,26 @@ void check_synth_names(const SynthFlags& flags) {
     fail(ErrorKind::kUsage, "[synth] output: got {} for image and labels, expected two files", flags.output);
 }
 
+// "300,512,512", or --size along each axis.
+Index3 shape_of(const SynthFlags& flags) {
+  if (flags.shape && flags.size)
+    fail(ErrorKind::kUsage, "[synth] got both --shape and --size, expected one of them");
+  if (!flags.shape) return flags.size ? Index3{*flags.size, *flags.size, *flags.size} : kPhantomShape;
+  const ConfigNode list = parse_yaml_text("[" + *flags.shape + "]", "--shape");
+  Index3 shape{};
+  bool whole = list.items().size() == shape.size();
+  for (std::size_t a = 0; whole && a < shape.size(); ++a) {
+    const auto value = read_integer(list.items()[a].text()).value;
+    whole = value && *value >= 1 && *value <= INT32_MAX;
+    if (whole) shape[a] = static_cast<std::int64_t>(*value);
+  }
+  if (!whole) fail(ErrorKind::kUsage, "[synth] --shape: got '{}', expected voxels as z,y,x", *flags.shape);
+  return shape;
+}
+
 int run_synth(const SynthFlags& flags) {
   const auto seed = static_cast<std::uint64_t>(flags.seed.value_or(1));
-  const Index3 shape = flags.size ? Index3{*flags.size, *flags.size, *flags.size} : kPhantomShape;
+  const Index3 shape = shape_of(flags);
   check_synth_names(flags);
   for (const std::string& file : {flags.output, flags.label.value_or("")})
     if (!file.empty() && !flags.overwrite && std::filesystem::exists(file))
@@ -102,6 +121,7 @@ Action data_synth_command(Arguments& arguments) {
       .option("--label", "FILE", flags->label, "Write NIfTI files instead: the labels go here")
       .option("--seed", "N", flags->seed, "Another phantom; default 1")
       .option("--size", "N", flags->size, "Voxels along each axis; default: the grid of the job ct-hip5")
+      .option("--shape", "Z,Y,X", flags->shape, "Voxels along the three axes")
       .flag("--overwrite", flags->overwrite, "Replace existing outputs");
   return [flags] { return run_synth(*flags); };
 }

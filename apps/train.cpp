@@ -3,6 +3,7 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "train/json.h"
 #include "train/overfit.h"
 #include "train/run.h"
 
@@ -12,7 +13,7 @@ namespace {
 struct Flags {
   std::string file;
   std::vector<std::string> overrides;
-  std::optional<std::string> run_dir, resume, device;
+  std::optional<std::string> run_dir, resume, init_from, device;
   std::optional<std::int64_t> threads, overfit;
   bool dry_run = false, overwrite = false, no_progress = false;
 };
@@ -21,6 +22,7 @@ int train(const Flags& flags) {
   std::vector<std::string> overrides = flags.overrides;
   if (flags.device) overrides.push_back("device=" + *flags.device);
   if (flags.threads) overrides.push_back("threads=" + std::to_string(*flags.threads));
+  if (flags.init_from) overrides.push_back("model.init_from=" + json_quoted(*flags.init_from));
   if (flags.resume && flags.resume->starts_with('-'))
     throw Error(ErrorKind::kUsage,
                 fmt::format("[train] --resume: got '{}', expected auto or a path", *flags.resume),
@@ -51,6 +53,8 @@ Action train_command(Arguments& arguments) {
       .option("--run-dir", "D", flags->run_dir, "Run folder; default: the next free runs/<name>-NNN")
       .option("--resume", "auto|PATH", flags->resume,
               "Go on from the newest intact checkpoint (auto: start anew if there is none), or from PATH")
+      .option("--init-from", "PATH", flags->init_from,
+              "Start with the weights of a checkpoint, or of a run folder's newest one: model.init_from")
       .option("--device", "DEVICE", flags->device, "auto, cpu, cuda or cuda:N; beats the job file")
       .option("--threads", "N", flags->threads, "Compute threads; beats the job file")
       .flag("--dry-run", flags->dry_run, "Build everything, take one step, write nothing")

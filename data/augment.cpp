@@ -1,6 +1,7 @@
 // The changes in their order.
 #include "data/augment.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -98,9 +99,23 @@ void on_channel(const PatchView& patch, std::int64_t channel,
   for (std::size_t i = 0; i < plane.size(); ++i) patch.image[i * channels + c] = plane[i];
 }
 
+// Voxels whose value is 0 in all of `channels`; none for no channels.
+std::vector<std::int64_t> outside_voxels(const PatchView& patch, std::span<const std::int64_t> channels) {
+  std::vector<std::int64_t> outside;
+  if (channels.empty()) return outside;
+  for (std::int64_t v = 0; v < voxel_count(patch.size); ++v)
+    if (std::all_of(channels.begin(), channels.end(), [&](std::int64_t c) {
+          return patch.image[static_cast<std::size_t>(v * patch.channels + c)] == 0;
+        }))
+      outside.push_back(v);
+  return outside;
+}
+
 }  // namespace
 
-void augment_patch(const PatchView& patch, const AugmentOptions& options, const Draw& draw) {
+void augment_patch(const PatchView& patch, const AugmentOptions& options, const Draw& draw,
+                   std::span<const std::int64_t> masked) {
+  const std::vector<std::int64_t> outside = outside_voxels(patch, masked);
   const auto stream_for = [&](RandomPurpose purpose) {
     return RandomStream(draw.seed, purpose, draw.epoch, draw.sample);
   };
@@ -112,6 +127,8 @@ void augment_patch(const PatchView& patch, const AugmentOptions& options, const 
       on_channel(patch, c, [&](std::span<float> values) { change.apply(values, stream); });
     }
   }
+  for (const std::int64_t voxel : outside)
+    for (const std::int64_t c : masked) patch.image[static_cast<std::size_t>(voxel * patch.channels + c)] = 0;
   RandomStream mirror = stream_for(RandomPurpose::kMirror);
   for (const int axis : axes_of(options.mirror))
     if (mirror.uniform() < options.probability.mirror) mirror_patch(patch, axis);

@@ -25,7 +25,9 @@ void mirror_patch(const PatchView& patch, int axis);
 // blur, brightness factor, contrast, low resolution, gamma of the negative image, gamma; then mirroring of
 // each axis of options.mirror. Blur and low resolution take each channel half of the time. A range of
 // brightness, contrast or gamma that spans 1 gives half its draws to each side of 1. Rotation, scale and
-// elastic shifts come before: data/spatial.
-void augment_patch(const PatchView& patch, const AugmentOptions& options, const Draw& draw);
+// elastic shifts come before: data/spatial. Voxels that are 0 in all channels of `masked` (channels
+// normalised by their mask: 0 is outside) are 0 there afterwards too.
+void augment_patch(const PatchView& patch, const AugmentOptions& options, const Draw& draw,
+                   std::span<const std::int64_t> masked = {});
 
 }  // namespace tandem

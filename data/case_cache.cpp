@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -11,13 +10,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "data/free_memory.h"
 
 namespace tandem {
 namespace {
@@ -88,40 +87,6 @@ void remove_leftovers(const fs::path& folder, const std::string& name) {
   }
 }
 
-std::int64_t number_in(const char* file, const std::string& key) {
-  std::ifstream stream(file);
-  for (std::string word; stream >> word;) {
-    std::int64_t value = 0;
-    if (key.empty())
-      return word.find_first_not_of("0123456789") == std::string::npos && word.size() < 19 ? std::stoll(word)
-                                                                                           : -1;
-    if (word == key && stream >> value) return value;
-  }
-  return -1;
-}
-
-// The smallest of the limits that can be read here; each -1 where it is unknown.
-std::int64_t free_memory_bytes() {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  const auto take = [&](std::int64_t bytes) {
-    if (bytes >= 0) least = std::min(least, bytes);
-  };
-  if (const std::int64_t kilobytes = number_in("/proc/meminfo", "MemAvailable:"); kilobytes >= 0)
-    take(kilobytes * 1024);
-  for (const auto& [limit, used] : {std::pair("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-                                    std::pair("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                                              "/sys/fs/cgroup/memory/memory.usage_in_bytes")})
-    if (const std::int64_t most = number_in(limit, ""); most >= 0)
-      take(std::max<std::int64_t>(0, most - std::max<std::int64_t>(0, number_in(used, ""))));
-  rlimit limit{};
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const std::int64_t used = pages * ::sysconf(_SC_PAGESIZE);
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    take(std::max<std::int64_t>(0, static_cast<std::int64_t>(limit.rlim_cur) - used));
-  return least;
-}
-
 }  // namespace
 
 fs::path cache_folder(const DataOptions& data) {
@@ -181,8 +146,9 @@ std::unique_ptr<PreparedCase> open_cached(const CaseEntry& entry, const DataOpti
   return std::make_unique<PreparedCase>(std::move(bricks), read_case_info(entry, data.orientation), data);
 }
 
-std::int64_t memory_for_cases(const DataOptions& data) {
-  return std::min(data.cache_bytes, free_memory_bytes() / 2);
+std::int64_t memory_for_cases(const DataOptions& data, std::int64_t reading_bytes) {
+  const std::int64_t free = free_memory_bytes();
+  return std::max<std::int64_t>(0, std::min({data.cache_bytes, free / 2, free - free / 10 - reading_bytes}));
 }
 
 }  // namespace tandem

@@ -112,6 +112,13 @@ double percentile(std::span<float> values, double percent) {
   return first + part * (second - first);
 }
 
+std::vector<std::int64_t> masked_channels(const std::vector<NormalizeOptions>& list) {
+  std::vector<std::int64_t> channels;
+  for (const NormalizeOptions& options : list)
+    if (options.masked) channels.push_back(options.channel);
+  return channels;
+}
+
 NormalizeOptions normalize_options_of(const std::vector<NormalizeOptions>& list, std::int64_t channel) {
   for (const NormalizeOptions& options : list)
     if (options.channel == channel) return options;

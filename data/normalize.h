@@ -52,6 +52,9 @@ class ChannelStatistics {
 // Percentile `percent` of values, linear between neighbours (numpy's default); reorders them. Not empty.
 double percentile(std::span<float> values, double percent);
 
+// The channels that are normalised by their mask.
+std::vector<std::int64_t> masked_channels(const std::vector<NormalizeOptions>& list);
+
 // The options of channel `channel`: those that name it, else a z-score.
 NormalizeOptions normalize_options_of(const std::vector<NormalizeOptions>& list, std::int64_t channel);
 

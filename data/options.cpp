@@ -15,7 +15,6 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kMaxClasses = 255;  // index 255 is kIgnoredClass
-constexpr std::int64_t kMaxEdge = 4096;
 const std::vector<std::pair<std::string, BlendKind>> kBlends{{"gaussian", BlendKind::kGaussian},
                                                              {"constant", BlendKind::kConstant}};
 
@@ -204,7 +203,11 @@ Fields fields(NormalizeOptions& o) {
       .number("mean", o.mean, {}, "Subtracted; null: of the training set's foreground")
       .number("std", o.std, {.min = 0, .exclusive_min = true},
               "Divided by; null: of the training set's foreground")
+      .flag("masked", o.masked,
+            "Use only voxels that are not 0 in every channel (with the holes between them); the others are 0 "
+            "afterwards and stay 0 through augmentation")
       .only_for({"mean", "std"}, "kind", {"ct"})
+      .only_for({"masked"}, "kind", {"zscore", "minmax", "percentile"})
       .check([&o](ErrorList& errors) {
         check_range(o.clip, "clip", errors);
         if (o.mean.has_value() != o.std.has_value())
@@ -269,9 +272,10 @@ Fields& add_preparation(Fields& fields, DataOptions& o) {
 Fields fields(DataOptions& o) {
   Fields description =
       Fields()
-          .choice("format", o.format, {"hdf5", "nifti", "nnunet"},
-                  "Form of the files; hdf5: one case each, as `tandem data convert` writes them; nifti: "
-                  "images with their label maps; nnunet: a raw data folder with dataset.json (docs/formats.md)")
+          .choice(
+              "format", o.format, {"hdf5", "nifti", "nnunet"},
+              "Form of the files; hdf5: one case each, as `tandem data convert` writes them; nifti: "
+              "images with their label maps; nnunet: a raw data folder with dataset.json (docs/formats.md)")
           .paths("train", o.train, "Training cases: files, folders or globs")
           .paths("validation", o.validation, "Cases of validation and `tandem eval`")
           .paths("test", o.test, "Cases kept apart; `tandem data check` looks for them in the other two");
@@ -280,7 +284,8 @@ Fields fields(DataOptions& o) {
           "cache", o.cache,
           {{"ram", CacheKind::kRam}, {"disk", CacheKind::kDisk}, {"none", CacheKind::kNone}},
           "Where prepared training cases are kept; ram: in memory, those that do not fit on disk; disk: in "
-          "bricks on disk, made once and shared by runs; none: patches are read from case files (other cases: ram)")
+          "bricks on disk, made once and shared by runs; none: patches are read from case files (other "
+          "cases: ram)")
       .bytes("cache_bytes", o.cache_bytes, {.min = 0},
              "Most memory for cached cases, and never more than half of what is free")
       .path("cache_folder", o.cache_folder,
@@ -336,17 +341,6 @@ Fields fields(AugmentOptions& o) {
           errors.rule("elastic",
                       fmt::format("got points {} voxels apart, expected at least 2", (*o.elastic)[1]));
       });
-}
-
-Fields fields(PatchOptions& o) {
-  return Fields()
-      .integers("size", o.size, {.min = 1, .max = kMaxEdge},
-                "Size of a training patch and of a prediction window: z, y, x", "voxels")
-      .number("foreground", o.foreground, {.min = 0, .max = 1},
-              "Part of each batch whose patches are centred on a foreground voxel")
-      .flag("class_first", o.class_first,
-            "Choose the class of that voxel first, all classes of the case alike; else any foreground voxel "
-            "alike");
 }
 
 Fields fields(ValidateOptions& o) {

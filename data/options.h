@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/config/fields.h"
@@ -22,6 +23,7 @@ struct LabelClass {
 enum class OtherLabels { kError, kBackground };
 enum class Orientation { kCanonical, kKeep };
 enum class NormalizeKind { kZscore, kCt, kMinmax, kPercentile, kNone };
+enum class PatchSampling { kRandom, kGrid };
 enum class CacheKind { kRam, kDisk, kNone };
 enum class BlendKind { kGaussian, kConstant };
 enum class EmptyPolicy { kWorst, kSkip };
@@ -43,6 +45,7 @@ struct NormalizeOptions {
   NormalizeKind kind = NormalizeKind::kZscore;
   std::optional<std::array<double, 2>> clip;
   std::optional<double> mean, std;  // kCt; nullopt: by the training set (data/fingerprint.h)
+  bool masked = false;              // by the voxels of data/nonzero_mask alone; 0 outside of them
   friend bool operator==(const NormalizeOptions&, const NormalizeOptions&) = default;
 };
 
@@ -89,8 +92,15 @@ struct AugmentOptions {
 
 struct PatchOptions {
   std::array<std::int64_t, 3> size{64, 64, 64};
+  PatchSampling sampling = PatchSampling::kRandom;
+  // kRandom
   double foreground = 0.33;
   bool class_first = true;
+  std::vector<std::pair<std::string, double>> class_weights;  // class not named: 1
+  // kGrid
+  std::optional<std::array<std::int64_t, 3>> stride;  // nullopt: size
+  std::optional<double> min_foreground;
+  double slack = 0;
 };
 
 // Mirrored copies whose logits are averaged: off, or along axes; without axes those of augment.mirror.

@@ -1,10 +1,73 @@
-// Descriptions of the smaller data options: splits, probabilities of augmentation, names of axes.
+// Descriptions of the smaller data options: splits, patches, probabilities of augmentation, names of axes.
 #include <fmt/core.h>
 
 #include "core/base/error.h"
+#include "core/config/numbers.h"
 #include "data/options.h"
 
 namespace tandem {
+namespace {
+
+constexpr std::int64_t kMaxEdge = 4096;
+constexpr double kMaxWeight = 1e6;
+
+// {hip: 2, iliopsoas: 0.5} or null.
+void read_class_weights(const ConfigNode& node, ErrorList& errors,
+                        std::vector<std::pair<std::string, double>>& weights) {
+  if (!node.is_map() && !node.is_null())
+    return errors.wrong(node, "a map of class names to weights, as {hip: 2}, or null");
+  std::vector<std::pair<std::string, double>> read;
+  for (const ConfigEntry& entry : node.entries()) {
+    const std::optional<double> weight =
+        entry.value.is_scalar() ? read_number(entry.value.text()).value : std::nullopt;
+    if (!weight || !(*weight >= 0 && *weight <= kMaxWeight))
+      return errors.wrong(entry.value, "a number from 0 to 1e6");
+    read.emplace_back(entry.key, *weight);
+  }
+  weights = std::move(read);
+}
+
+ConfigNode write_class_weights(const std::vector<std::pair<std::string, double>>& weights) {
+  if (weights.empty()) return {};
+  ConfigNode map = ConfigNode::map();
+  for (const auto& [name, weight] : weights) map.set(name, ConfigNode::scalar(format_number(weight)));
+  return map;
+}
+
+}  // namespace
+
+Fields fields(PatchOptions& o) {
+  return Fields()
+      .integers("size", o.size, {.min = 1, .max = kMaxEdge},
+                "Size of a training patch and of a prediction window: z, y, x", "voxels")
+      .choice("sampling", o.sampling, {{"random", PatchSampling::kRandom}, {"grid", PatchSampling::kGrid}},
+              "random: an epoch is one patch of each case, drawn anew; grid: all patches of a regular grid")
+      .number("foreground", o.foreground, {.min = 0, .max = 1},
+              "Part of each batch whose patches are centred on a foreground voxel")
+      .flag("class_first", o.class_first,
+            "Choose the class of that voxel first, all classes of the case alike; else any foreground voxel "
+            "alike")
+      .custom(
+          "class_weights", "map of name: number, or null",
+          [&o](const ConfigNode& node, ErrorList& errors) {
+            read_class_weights(node, errors, o.class_weights);
+          },
+          [&o] { return write_class_weights(o.class_weights); },
+          "How often class_first chooses a foreground class, relative to the others of the case; classes not "
+          "named: 1")
+      .integers("stride", o.stride, {.min = 1, .max = kMaxEdge},
+                "Distance of the grid's patches, z y x; the last one is pulled back to the edge; null: size",
+                "voxels")
+      .number("min_foreground", o.min_foreground, {.min = 0, .max = 1, .exclusive_max = true},
+              "Patches stay whose part of foreground voxels is larger; null: all")
+      .number("slack", o.slack, {.min = 0, .max = 1}, "Part of the other patches that stay too")
+      .only_for({"foreground", "class_first", "class_weights"}, "sampling", {"random"})
+      .only_for({"stride", "min_foreground", "slack"}, "sampling", {"grid"})
+      .check([&o](ErrorList& errors) {
+        if (!o.class_weights.empty() && !o.class_first)
+          errors.rule("class_weights", "got weights with class_first: false, expected class_first: true");
+      });
+}
 
 Fields fields(SplitOptions& o) {
   return Fields()

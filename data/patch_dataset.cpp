@@ -1,11 +1,14 @@
 // Cases to training patches.
 #include "data/patch_dataset.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
 #include "data/augment.h"
 #include "data/case_cache.h"
+#include "data/patch_grid.h"
 #include "data/patch_sampler.h"
 #include "data/spatial.h"
 #include "data/split.h"
@@ -34,21 +37,47 @@ Tensor region_targets(const Tensor& classes, const LabelMap& labels) {
 }  // namespace
 
 PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment)
-    : labels_(checked_labels(data)), patch_(patch), augment_(augment) {
-  std::int64_t cached_bytes = 0, on_disk = 0;
-  const std::int64_t most_bytes = memory_for_cases(data);
-  std::filesystem::path folder;
-  for (const CaseEntry& entry : training_cases(data)) {
-    const std::string& file = entry.file();
-    const CaseInfo info = read_case_info(entry, data.orientation);
+    : masked_channels_(masked_channels(data.normalize)),
+      labels_(checked_labels(data)),
+      patch_(patch),
+      augment_(augment) {
+  class_weights_ = patch_class_weights(patch, labels_);
+  add_cases(data);
+  if (patch.sampling == PatchSampling::kGrid) add_grid();
+}
+
+namespace {
+
+// Headers of all cases, which must fit together.
+std::vector<CaseInfo> read_infos(const std::vector<CaseEntry>& entries, const DataOptions& data) {
+  std::vector<CaseInfo> infos;
+  for (const CaseEntry& entry : entries) {
+    infos.push_back(read_case_info(entry, data.orientation));
+    const CaseInfo &info = infos.back(), &first = infos.front();
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to train on", file);
-    if (!cases_.empty() && info.channels != channels())
-      fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", file, info.channels, channels(),
-           cases_.front()->info().file);
-    has_weights_ = has_weights_ || info.has_weights;
-    const bool by_box = is_case_file_name(file) && !data.spacing && !data.crop_nonzero;
-    const std::int64_t bytes = PreparedCase::memory_bytes(info, data);
+      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to train on", entry.file());
+    if (info.channels != first.channels)
+      fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", entry.file(), info.channels,
+           first.channels, first.file);
+  }
+  return infos;
+}
+
+}  // namespace
+
+void PatchDataset::add_cases(const DataOptions& data) {
+  const std::vector<CaseEntry> entries = training_cases(data);
+  const std::vector<CaseInfo> infos = read_infos(entries, data);
+  std::int64_t cached_bytes = 0, on_disk = 0, reading_bytes = 0;
+  for (const CaseInfo& info : infos)
+    reading_bytes = std::max(reading_bytes, PreparedCase::reading_bytes(info, data));
+  const std::int64_t most_bytes = memory_for_cases(data, reading_bytes);
+  std::filesystem::path folder;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const CaseEntry& entry = entries[i];
+    has_weights_ = has_weights_ || infos[i].has_weights;
+    const bool by_box = is_case_file_name(entry.file()) && !PreparedCase::needs_whole_case(data);
+    const std::int64_t bytes = PreparedCase::memory_bytes(infos[i], data);
     const bool fits = data.cache == CacheKind::kRam && cached_bytes + bytes <= most_bytes;
     if (fits) cached_bytes += bytes;
     if (fits || data.cache == CacheKind::kNone) {
@@ -61,10 +90,28 @@ PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, c
       ++on_disk;
     }
     if (cases_.back()->foreground().present_foreground().empty())
-      log_warning("[data] {}: has no foreground voxel; its patches are placed at random", file);
+      log_warning("[data] {}: has no foreground voxel; its patches are placed at random", entry.file());
   }
   if (on_disk > 0)
     log_info("{} of {} cases are read from the cache {}", on_disk, cases_.size(), folder.string());
+}
+
+void PatchDataset::add_grid() {
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    const std::vector<Index3> origins = grid_patches(*cases_[i], patch_, static_cast<std::int64_t>(i));
+    if (origins.empty())
+      log_warning("[data] {}: none of its patches has enough foreground", cases_[i]->info().file);
+    for (const Index3& origin : origins) grid_.push_back({i, origin});
+  }
+  if (grid_.empty())
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("[patch] min_foreground: got 0 patches of {} cases with more than {} of foreground, "
+                    "expected at least one",
+                    cases_.size(), patch_.min_foreground.value_or(0)),
+        "Lower patch.min_foreground, or raise patch.slack.");
+  log_info("{} patches of {} on the grid of {} cases", grid_.size(), to_string(Index3(patch_.size)),
+           cases_.size());
 }
 
 namespace {
@@ -84,16 +131,20 @@ void read_through(const PreparedCase& source, const SpatialMap& map, const Index
 
 }  // namespace
 
-Sample PatchDataset::get(std::int64_t index, const Draw& draw) const {
-  const PreparedCase& source = *cases_[static_cast<std::size_t>(index)];
+Index3 PatchDataset::draw_place(const PreparedCase& source, const Draw& draw) const {
   RandomStream stream(draw.seed, RandomPurpose::kPatch, draw.epoch, draw.sample);
   const bool forced = is_forced_foreground(draw.slot, draw.batch_size, patch_.foreground, stream);
+  return draw_origin(source, patch_, forced, stream, class_weights_);
+}
+
+Sample PatchDataset::get(std::int64_t index, const Draw& draw) const {
+  const auto at = static_cast<std::size_t>(index);
+  const PreparedCase& source = *cases_[grid_.empty() ? at : grid_[at].number];
   const Index3& size = patch_.size;
   Sample sample{
       Tensor({1, channels(), size[0], size[1], size[2]}, DType::kF32, kCpuDevice, MemoryCategory::kData),
       Tensor({1, 1, size[0], size[1], size[2]}, DType::kI32, kCpuDevice, MemoryCategory::kData),
-      source.info().id,
-      draw_origin(source, patch_, forced, stream)};
+      source.info().id, grid_.empty() ? draw_place(source, draw) : grid_[at].origin};
   PatchView patch{size,
                   channels(),
                   {sample.image.data<float>(), static_cast<std::size_t>(sample.image.numel())},
@@ -106,7 +157,7 @@ Sample PatchDataset::get(std::int64_t index, const Draw& draw) const {
     read_through(source, *map, sample.origin, patch);
   else
     source.read_box(sample.origin, size, patch.image, patch.label, patch.weight);
-  augment_patch(patch, augment_, draw);
+  augment_patch(patch, augment_, draw, masked_channels_);
   if (labels_.regions() > 0) sample.label = region_targets(sample.label, labels_);
   return sample;
 }

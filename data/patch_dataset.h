@@ -10,17 +10,22 @@
 
 namespace tandem {
 
-// Sample `index` is a patch of case `index`: an epoch visits every case once. Position and augmentation come
-// from the draw (data/patch_sampler.h, data/augment.h).
+// With patch.sampling: random sample `index` is a patch of case `index`: an epoch visits every case once.
+// Position and augmentation come from the draw (data/patch_sampler.h, data/augment.h). With grid the samples
+// are the patches of data/patch_grid.h of all cases; only augmentation comes from the draw.
 class PatchDataset final : public Dataset {
  public:
   // Opens and scans the cases of data.train; keeps them in memory as data.cache and data.cache_bytes say.
-  // Error{kData} for no case, a case without labels, or cases with different numbers of channels.
-  // Samples carry /weight where a case has it; voxels of other cases weigh 1. With data.regions their labels
-  // are [1, R, D, H, W]: 1 in the regions that hold a voxel, else 0, or kIgnoredLabel in all of them.
+  // Error{kData} for no case, a case without labels, cases with different numbers of channels, or a grid
+  // without any patch that stays; Error{kConfig} for patch.class_weights of no class.
+  // Samples carry /weight where a case has it; voxels of other cases, and beyond a case, weigh 1. With
+  // data.regions their labels are [1, R, D, H, W]: 1 in the regions that hold a voxel, else 0, or
+  // kIgnoredLabel in all of them.
   PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment);
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(cases_.size()); }
+  std::int64_t size() const override {
+    return static_cast<std::int64_t>(grid_.empty() ? cases_.size() : grid_.size());
+  }
   Sample get(std::int64_t index, const Draw& draw) const override;
 
   std::int64_t channels() const { return cases_.front()->channels(); }
@@ -28,7 +33,18 @@ class PatchDataset final : public Dataset {
   const std::vector<std::unique_ptr<PreparedCase>>& cases() const { return cases_; }
 
  private:
+  struct GridPatch {
+    std::size_t number = 0;  // of the case
+    Index3 origin{};
+  };
+  void add_cases(const DataOptions& data);
+  void add_grid();
+  Index3 draw_place(const PreparedCase& source, const Draw& draw) const;
+
   std::vector<std::unique_ptr<PreparedCase>> cases_;
+  std::vector<GridPatch> grid_;  // empty: random patches
+  std::vector<double> class_weights_;
+  std::vector<std::int64_t> masked_channels_;
   bool has_weights_ = false;  // of one case at least: then every sample has them
   LabelMap labels_;
   PatchOptions patch_;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "core/base/error.h"
+
 namespace tandem {
 
 bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double foreground,
@@ -36,12 +38,46 @@ std::optional<Index3> draw_annotated(const PreparedCase& source, RandomStream& s
   return source.voxel_of_class(cls, k);
 }
 
+// One of `classes`, each with the probability of its weight; without weights all alike.
+std::int64_t draw_class(const std::vector<std::int64_t>& classes, std::span<const double> weights,
+                        RandomStream& stream) {
+  if (weights.empty())
+    return classes[static_cast<std::size_t>(stream.below(static_cast<std::int64_t>(classes.size())))];
+  double total = 0;
+  for (const std::int64_t c : classes) total += weights[static_cast<std::size_t>(c)];
+  double left = stream.uniform() * total;
+  for (const std::int64_t c : classes) {
+    left -= weights[static_cast<std::size_t>(c)];
+    if (left < 0) return c;
+  }
+  return classes.back();  // rounding
+}
+
 }  // namespace
 
-Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced,
-                   RandomStream& stream) {
+std::vector<double> patch_class_weights(const PatchOptions& options, const LabelMap& labels) {
+  if (options.class_weights.empty()) return {};
+  std::vector<double> weights(static_cast<std::size_t>(labels.classes()), 1.0);
+  for (const auto& [name, weight] : options.class_weights) {
+    const auto at = std::find(labels.names().begin() + 1, labels.names().end(), name);
+    if (at == labels.names().end()) {
+      std::string known;
+      for (std::size_t c = 1; c < labels.names().size(); ++c)
+        known += (c == 1 ? "" : ", ") + labels.names()[c];
+      fail(ErrorKind::kConfig,
+           "[patch] class_weights: got '{}', expected foreground classes of data.labels: {}", name, known);
+    }
+    weights[static_cast<std::size_t>(at - labels.names().begin())] = weight;
+  }
+  return weights;
+}
+
+Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced, RandomStream& stream,
+                   std::span<const double> weights) {
   const Index3& shape = source.shape();
-  const std::vector<std::int64_t> present = source.foreground().present_foreground();
+  std::vector<std::int64_t> present = source.foreground().present_foreground();
+  if (!weights.empty())
+    std::erase_if(present, [&](std::int64_t c) { return weights[static_cast<std::size_t>(c)] == 0; });
   if (!forced || present.empty()) {
     if (source.ignores())
       if (const auto annotated = draw_annotated(source, stream))
@@ -53,7 +89,7 @@ Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool
   }
   std::int64_t cls = 0, k = 0;
   if (options.class_first) {
-    cls = present[static_cast<std::size_t>(stream.below(static_cast<std::int64_t>(present.size())))];
+    cls = draw_class(present, weights, stream);
     k = stream.below(source.foreground().count(cls));
   } else {
     std::int64_t total = 0;

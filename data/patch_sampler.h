@@ -1,6 +1,9 @@
 // Where a training patch lies: at random, or around a foreground voxel. Pure functions of a random stream.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "core/base/rng.h"
 #include "data/options.h"
 #include "data/prepared_case.h"
@@ -18,10 +21,14 @@ bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double for
 // volume smaller than the patch is centred in it (a negative origin: the patch reads zeros there).
 Index3 clamped_origin(const Index3& centre, const Index3& size, const Index3& shape);
 
-// forced: a class present in the case (class_first: all alike, else by their voxels), one of its voxels,
-// clamped_origin around it; else, and for a case without foreground, uniform over all places, or with an
-// ignore label around a voxel that somebody labelled.
-Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced,
-                   RandomStream& stream);
+// options.class_weights per class index, 1 for classes not named; empty without any. Error{kConfig} for a
+// name that is no foreground class.
+std::vector<double> patch_class_weights(const PatchOptions& options, const LabelMap& labels);
+
+// forced: a class present in the case (class_first: all alike or by `weights` per class index, else by their
+// voxels), one of its voxels, clamped_origin around it; else, and for a case without foreground (or none of a
+// weight above 0), uniform over all places, or with an ignore label around a voxel that somebody labelled.
+Index3 draw_origin(const PreparedCase& source, const PatchOptions& options, bool forced, RandomStream& stream,
+                   std::span<const double> weights = {});
 
 }  // namespace tandem

@@ -1,8 +1,8 @@
-// PreparedCase with data.spacing or data.crop_nonzero: cut, normalise, resample, as nnU-Net does, in this
-// order.
+// PreparedCase of a whole case: cut, normalise, resample, as nnU-Net does, in this order.
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "data/nonzero_mask.h"
 #include "data/prepared_case.h"
 
 namespace tandem {
@@ -10,11 +10,35 @@ namespace {
 
 std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
+// Statistics of a channel [size z, y, x]; with a mask those of its voxels. Names the first voxel that is not
+// finite, of all of them.
+ChannelStatistics measure(std::span<const float> plane, const Index3& size, const NormalizeOptions& options,
+                          std::span<const std::uint8_t> mask, const std::string& file) {
+  ChannelStatistics statistics(options), finite({.channel = options.channel, .kind = NormalizeKind::kNone});
+  const std::size_t slice = as_size(size[1] * size[2]);
+  for (std::int64_t z = 0; z < size[0]; ++z) {
+    const auto values = plane.subspan(as_size(z) * slice, slice);
+    if (mask.empty()) {
+      statistics.add_slice(values, z, size[2], file);
+      continue;
+    }
+    finite.add_slice(values, z, size[2], file);
+    std::vector<float> inside;
+    for (std::size_t i = 0; i < slice; ++i)
+      if (mask[as_size(z) * slice + i] != 0) inside.push_back(values[i]);
+    statistics.add_slice(inside, z, size[2], file);
+  }
+  return statistics;
+}
+
 }  // namespace
 
 void PreparedCase::prepare(const DataOptions& options) {
   in_memory_ = true;
-  if (options.crop_nonzero) find_nonzero_box();
+  if (const auto box = options.crop_nonzero ? nonzero_box(*source_) : std::nullopt) {
+    crop_begin_ = box->begin;
+    plan_.from = box->size;
+  }
   const Spacing spacing = info_.geometry.spacing_mm();
   if (options.spacing) {
     plan_.to = resampled_shape(plan_.from, spacing, *options.spacing);
@@ -26,48 +50,26 @@ void PreparedCase::prepare(const DataOptions& options) {
   if (has_labels()) prepare_labels();
 }
 
-// The box of voxels with a value other than 0 in any channel; the whole case where there is none. Holes need
-// no filling for that. Names the first voxel that is not finite in the coordinates of the source.
-void PreparedCase::find_nonzero_box() {
-  const Index3 whole = info_.geometry.shape();
-  Index3 low = whole, high{-1, -1, -1};
-  std::vector<float> planes(as_size(channels() * whole[1] * whole[2]));
-  for (std::int64_t z = 0; z < whole[0]; ++z) {
-    source_->read_image({z, 0, 0}, {1, whole[1], whole[2]}, planes);
-    for (std::size_t i = 0; i < planes.size(); ++i) {
-      if (planes[i] == 0) continue;
-      const auto in_plane = static_cast<std::int64_t>(i) % (whole[1] * whole[2]);
-      const Index3 at{z, in_plane / whole[2], in_plane % whole[2]};
-      for (std::size_t a = 0; a < 3; ++a)
-        low[a] = std::min(low[a], at[a]), high[a] = std::max(high[a], at[a]);
-    }
-    ChannelStatistics finite({.kind = NormalizeKind::kNone});
-    for (std::int64_t c = 0; c < channels(); ++c)
-      finite.add_slice(
-          std::span(planes).subspan(as_size(c * whole[1] * whole[2]), as_size(whole[1] * whole[2])), z,
-          whole[2], info_.file);
-  }
-  if (high[0] < 0) return;
-  crop_begin_ = low;
-  for (std::size_t a = 0; a < 3; ++a) plan_.from[a] = high[a] - low[a] + 1;
-}
-
 void PreparedCase::prepare_image(const DataOptions& options) {
   const Index3& size = plan_.from;
-  const std::int64_t voxels = voxel_count(size), slice = size[1] * size[2];
+  const std::int64_t voxels = voxel_count(size);
   std::vector<float> planes(as_size(voxels * channels()));
   source_->read_image(crop_begin_, size, planes);
+  const bool any_masked = !masked_channels(options.normalize).empty();
+  const std::vector<std::uint8_t> mask =
+      any_masked ? nonzero_mask(planes, size) : std::vector<std::uint8_t>();
+  const std::vector<std::uint8_t> kept = any_masked ? resample_classes(mask, plan_) : mask;
   image_.resize(as_size(voxel_count(plan_.to) * channels()));
   for (std::int64_t c = 0; c < channels(); ++c) {
     const std::span<float> plane = std::span(planes).subspan(as_size(c * voxels), as_size(voxels));
-    ChannelStatistics statistics(normalize_options_of(options.normalize, c));
-    for (std::int64_t z = 0; z < size[0]; ++z)
-      statistics.add_slice(plane.subspan(as_size(z * slice), as_size(slice)), z, size[2], info_.file);
-    scales_.push_back(statistics.scale());
-    for (float& value : plane) value = scales_.back()(value);
+    const NormalizeOptions kind = normalize_options_of(options.normalize, c);
+    const auto inside = kind.masked ? std::span(mask) : std::span<const std::uint8_t>();
+    scales_.push_back(measure(plane, size, kind, inside, info_.file).scale());
+    for (std::size_t i = 0; i < plane.size(); ++i)
+      plane[i] = kind.masked && mask[i] == 0 ? 0 : scales_.back()(plane[i]);
     const std::vector<float> resampled = resample_values(plane, plan_, 1, 3);
     for (std::size_t i = 0; i < resampled.size(); ++i)
-      image_[i * as_size(channels()) + as_size(c)] = resampled[i];
+      image_[i * as_size(channels()) + as_size(c)] = kind.masked && kept[i] == 0 ? 0 : resampled[i];
   }
   if (!has_weights()) return;
   std::vector<float> weights(as_size(voxels));

@@ -44,7 +44,7 @@ PreparedCase::PreparedCase(std::unique_ptr<VoxelSource> source, const DataOption
     : source_(std::move(source)), info_(source_->info()), labels_(options), in_memory_(in_memory) {
   expect_channels(options.normalize, info_);
   plan_.from = plan_.to = info_.geometry.shape();
-  if (options.spacing || options.crop_nonzero) {
+  if (needs_whole_case(options)) {
     prepare(options);
     return;
   }
@@ -90,6 +90,19 @@ void PreparedCase::keep_image() {
       source_->read_weights(begin, size,
                             std::span(weights_).subspan(as_size(first), as_size(voxel_count(size))));
   }
+}
+
+bool PreparedCase::needs_whole_case(const DataOptions& options) {
+  return options.spacing || options.crop_nonzero || !masked_channels(options.normalize).empty();
+}
+
+std::int64_t PreparedCase::reading_bytes(const CaseInfo& info, const DataOptions& options) {
+  const Index3& shape = info.geometry.shape();
+  const auto value = static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t voxel = (info.channels + 1) * value;  // image, labels
+  if (needs_whole_case(options)) return 2 * voxel_count(shape) * voxel + memory_bytes(info, options);
+  if (!is_case_file_name(info.file)) return voxel_count(shape) * (voxel + value);  // turned to RAS
+  return std::min(kSlabSlices, shape[0]) * shape[1] * shape[2] * (voxel + value);
 }
 
 std::int64_t PreparedCase::memory_bytes(const CaseInfo& info, const DataOptions& options) {
@@ -139,9 +152,11 @@ void PreparedCase::read_inside(const Index3& begin, const Index3& size, const Pa
     return;
   }
   if (!in_memory_) {
-    std::vector<float> planes(image.size());
-    source_->read_image(begin, size, planes);
-    interleave(planes, scales_, image);
+    if (!image.empty()) {
+      std::vector<float> planes(image.size());
+      source_->read_image(begin, size, planes);
+      interleave(planes, scales_, image);
+    }
     if (!weight.empty()) source_->read_weights(begin, size, weight);
     if (label.empty()) return;
     source_->read_labels(begin, size, label);
@@ -159,7 +174,7 @@ void PreparedCase::read_inside(const Index3& begin, const Index3& size, const Pa
     for (std::int64_t y = begin[1]; y < begin[1] + size[1]; ++y) {
       const std::int64_t voxel = (z * shape()[1] + y) * shape()[2] + begin[2];
       const auto row = image_.begin() + voxel * channels();
-      target = std::copy(row, row + row_values, target);
+      if (!image.empty()) target = std::copy(row, row + row_values, target);
       if (!label.empty()) {
         const auto classes = classes_.begin() + voxel;
         label_target = std::transform(classes, classes + size[2], label_target, &label_of);
@@ -173,8 +188,8 @@ void PreparedCase::read_inside(const Index3& begin, const Index3& size, const Pa
 void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<float> image,
                             std::span<std::int32_t> label, std::span<float> weight) const {
   const std::size_t voxels = as_size(voxel_count(size));
-  check_internal(image.size() == voxels * as_size(channels()) && (label.empty() || label.size() == voxels) &&
-                     (weight.empty() || weight.size() == voxels),
+  check_internal((image.empty() || image.size() == voxels * as_size(channels())) &&
+                     (label.empty() || label.size() == voxels) && (weight.empty() || weight.size() == voxels),
                  "read_box: buffers do not have the size of the box");
   check_internal(label.empty() || has_labels(), "read_box: labels of a case without labels");
   Index3 first{}, inside{};
@@ -185,10 +200,11 @@ void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<f
   if (inside == size) return read_inside(begin, size, {image, label, weight});
   std::fill(image.begin(), image.end(), 0.0f);
   std::fill(label.begin(), label.end(), 0);
-  std::fill(weight.begin(), weight.end(), 0.0f);
+  std::fill(weight.begin(), weight.end(), 1.0f);
   const std::int64_t count = voxel_count(inside);
   if (count <= 0) return;
-  std::vector<float> part(as_size(count * channels())), weight_part(weight.empty() ? 0 : as_size(count));
+  std::vector<float> part(image.empty() ? 0 : as_size(count * channels())),
+      weight_part(weight.empty() ? 0 : as_size(count));
   std::vector<std::int32_t> label_part(label.empty() ? 0 : as_size(count));
   read_inside(first, inside, {part, label_part, weight_part});
   for (std::int64_t z = 0; z < inside[0]; ++z)
@@ -196,7 +212,9 @@ void PreparedCase::read_box(const Index3& begin, const Index3& size, std::span<f
       const std::int64_t from = (z * inside[1] + y) * inside[2];
       const std::int64_t to =
           ((z + first[0] - begin[0]) * size[1] + y + first[1] - begin[1]) * size[2] + first[2] - begin[2];
-      std::copy_n(part.begin() + from * channels(), inside[2] * channels(), image.begin() + to * channels());
+      if (!image.empty())
+        std::copy_n(part.begin() + from * channels(), inside[2] * channels(),
+                    image.begin() + to * channels());
       if (!label.empty()) std::copy_n(label_part.begin() + from, inside[2], label.begin() + to);
       if (!weight.empty()) std::copy_n(weight_part.begin() + from, inside[2], weight.begin() + to);
     }
@@ -218,9 +236,8 @@ std::vector<std::int32_t> PreparedCase::source_labels() const {
 Index3 PreparedCase::voxel_of_class(std::int64_t cls, std::int64_t k) const {
   const ClassIndex::Place place = foreground_.locate(cls, k);
   const Index3 row{place.row / shape()[1], place.row % shape()[1], 0};
-  std::vector<float> image(as_size(shape()[2] * channels()));
   std::vector<std::int32_t> label(as_size(shape()[2]));
-  read_inside(row, {1, 1, shape()[2]}, {image, label, {}});
+  read_inside(row, {1, 1, shape()[2]}, {{}, label, {}});
   std::int64_t left = place.ordinal;
   for (std::int64_t x = 0; x < shape()[2]; ++x)
     if (label[as_size(x)] == cls && left-- == 0) return {row[0], row[1], x};

@@ -21,8 +21,8 @@ namespace tandem {
 class PreparedCase {
  public:
   // Reads the whole case once, slab by slab: statistics of the image, labels if it has any. With `in_memory`
-  // it keeps what it read. With data.spacing or data.crop_nonzero it holds the prepared volume in any case:
-  // cut to the box of voxels that are not 0, normalised, resampled (data/resample.h). Error{kData} naming
+  // it keeps what it read. With needs_whole_case it holds the prepared volume in any case: cut to the box of
+  // voxels that are not 0, normalised, resampled (data/resample.h). Error{kData} naming
   // file and voxel (not finite), or file, values and counts (unknown labels); Error{kConfig} for
   // data.normalize of a channel that the case does not have.
   PreparedCase(std::unique_ptr<VoxelSource> source, const DataOptions& options, bool in_memory);
@@ -48,12 +48,16 @@ class PreparedCase {
   bool in_memory() const { return in_memory_; }
   const ClassIndex& foreground() const { return foreground_; }
   const std::vector<ChannelScale>& scales() const { return scales_; }
-  // Bytes a case of this size takes in memory.
+  // Bytes a case of this size takes in memory, and about how many more while it is made.
   static std::int64_t memory_bytes(const CaseInfo& info, const DataOptions& options = {});
+  static std::int64_t reading_bytes(const CaseInfo& info, const DataOptions& options);
+  // Whether cases are prepared as a whole, so that no box can be read from their files: data.spacing,
+  // data.crop_nonzero, or a masked channel.
+  static bool needs_whole_case(const DataOptions& options);
 
   // The box of `size` at `begin`, which may reach beyond the volume: there the image is 0 (after
-  // normalisation), the label background and the weight 0. image: [D, H, W, C]; label (class index, or
-  // kIgnoredLabel) and weight: [D, H, W], empty to leave it out.
+  // normalisation), the label background and the weight 1. image: [D, H, W, C]; label (class index, or
+  // kIgnoredLabel) and weight: [D, H, W]; each empty to leave it out.
   void read_box(const Index3& begin, const Index3& size, std::span<float> image,
                 std::span<std::int32_t> label, std::span<float> weight = {}) const;
 
@@ -76,7 +80,6 @@ class PreparedCase {
   void scan(const DataOptions& options);
   void keep_image();
   void prepare(const DataOptions& options);
-  void find_nonzero_box();
   void prepare_image(const DataOptions& options);
   void prepare_labels();
 

@@ -211,9 +211,9 @@ void resample_patch(const SpatialMap& map, const SpatialBox& box, const PatchVie
         }
         if (!patch.label.empty()) patch.label[as_size(row)] = vote(around, source.label);
         if (patch.weight.empty()) continue;
-        float sum = 0;
-        for (std::size_t k = 0; k < 8; ++k) sum += around.weight[k] * source.weight[as_size(around.index[k])];
-        patch.weight[as_size(row)] = sum;
+        const auto nearest = std::max_element(around.weight.begin(), around.weight.end());
+        patch.weight[as_size(row)] =
+            source.weight[as_size(around.index[as_size(nearest - around.weight.begin())])];
       }
     }
 }

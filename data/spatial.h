@@ -33,8 +33,8 @@ struct SpatialBox {
 };
 SpatialBox spatial_box(const SpatialMap& map);
 
-// Fills `patch` from `source`, which holds the voxels of `box`: image and weight linearly, label by the class
-// with the largest sum of linear weights (the lowest of equal ones).
+// Fills `patch` from `source`, which holds the voxels of `box`: image linearly, label by the class with the
+// largest sum of linear weights (the lowest of equal ones), weight from the nearest voxel.
 void resample_patch(const SpatialMap& map, const SpatialBox& box, const PatchView& source,
                     const PatchView& patch);
 

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "data/label_map.h"
 #include "train/evaluate.h"
+#include "train/init_from.h"
 #include "train/overfit.h"
 #include "train/resume.h"
 #include "train/run_validation.h"
@@ -18,7 +19,8 @@ void JobRun::run(std::filesystem::path& folder) {
   if (!request_.overfit) validation_ = checked_validation_cases(job_.data, dataset_->channels());
   folder_ = std::make_unique<RunFolder>(request_.folder);
   folder = folder_->path();
-  if (folder_->checkpoint()) resume(*folder_);  // may fail, so before anything in the folder changes
+  // Either may fail, so before anything in the folder changes.
+  folder_->checkpoint() ? resume(*folder_) : initialise_from(job_.model, trainer_);
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
   const std::string start_text = start_report(job_, session_, trainer_, dataset_->size());

@@ -25,6 +25,7 @@ enum class RandomPurpose : std::uint32_t {
   kLowResolution = 24,
   kGammaInverted = 25,
   kGamma = 26,
+  kGridSlack = 27,  // patches of a grid that stay without foreground
 };
 
 // One Philox4x32-10 block. Known answer: key {0,0}, counter {0,0,0,0} -> {6627e8d5, e169c58d, bc57ac4c,

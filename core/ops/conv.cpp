@@ -118,7 +118,9 @@ void transpose_by_blocks(const ConvGeometry& g, const Var& x, const Var& w, cons
                          const Tensor& y) {
   Backend& backend = x.tape().backend();
   const BlockShapes shapes(g);
-  const Tensor blocks(shapes.blocks, y.dtype(), y.device());
+  // The products stay in FP32 until the bias is added: one rounding.
+  const DType dtype = bias.defined() ? accumulation_dtype(y.dtype()) : y.dtype();
+  const Tensor blocks(shapes.blocks, dtype, y.device(), MemoryCategory::kWorkspace);
   backend.gemm({}, x.value().with_shape(shapes.voxels), w.value().with_shape(shapes.weight), blocks);
   backend.depth_to_space(scatter_geometry(g), blocks, bias, y, false);
 }

@@ -28,8 +28,8 @@ struct ConvTransposeOptions {
 // The transpose of conv: out = (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
 // x [N,C,in], w [C,K/groups,kernel] (PyTorch's order), bias F32 [K] or undefined -> y [N,K,out].
 // output_padding is less than the stride. Where the kernel is the stride and nothing is padded, dilated or
-// grouped, it is a matrix product and a scatter; else a 16-bit result is rounded once more when the bias is
-// added.
+// grouped, it is a matrix product and a scatter, rounded once; else a 16-bit result is rounded once more when
+// the bias is added.
 Var conv_transpose(const Var& x, const Var& w, const Var& bias, const ConvTransposeOptions& options = {});
 
 }  // namespace tandem

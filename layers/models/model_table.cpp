@@ -73,6 +73,12 @@ Fields fields(ModelOptions& o) {
   for (const Field& field : description.all())
     if (field.name != "name") unet3d_keys.push_back(field.name);
   description.only_for(std::move(unet3d_keys), "name", {"unet3d"});
+  description
+      .path("init_from", o.init_from,
+            "Checkpoint, or run folder for its newest one, whose weights a new run starts with; null: none")
+      .texts("init_rename", o.init_rename,
+             "How names of that checkpoint become names here, as \"encoder.*=enc*\"; the first that fits")
+      .flag("init_strict", o.init_strict, "Fail unless every tensor of both is used");
   return description;
 }
 

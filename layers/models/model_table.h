@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ namespace tandem {
 struct ModelOptions {
   std::string name = "unet3d";  // unet3d | unet3d_cicek | sample_cnn
   UNet3dOptions unet3d;
+  // A checkpoint whose weights are the start; what is done with them is train/init_from.
+  std::optional<std::string> init_from;
+  std::vector<std::string> init_rename;
+  bool init_strict = false;
 };
 Fields fields(ModelOptions& options);
 

@@ -92,6 +92,8 @@ TEST_F(DataCommands, MistakesCostOneLineAndTheirExitCode) {
       {"check", 2, "JOB|FILES is required"},
       {"synth ct.nii --label seg.nii --size 8", 2, "Choose another name, or pass --overwrite"},
       {"synth a.h5 --size 2", 2, "expected 8..2048"},
+      {"synth a.h5 --shape 8,9", 2, "--shape: got '8,9', expected voxels as z,y,x"},
+      {"synth a.h5 --shape 8,9,10 --size 8", 2, "got both --shape and --size"},
   };
   for (const auto& [words, code, text] : cases) {
     EXPECT_EQ(run(words), code) << words << ": " << output_;

@@ -59,6 +59,36 @@ TEST(Half, UpdatesAreLostWithoutMasterWeights) {
   EXPECT_FLOAT_EQ(single, 0.98999834f);
 }
 
+// The same with all of Kahan's summation in BF16: the lost parts are kept, coarsely.
+TEST(BFloat16, KahanSummationKeepsWhatIsLost) {
+  float w = 1, compensation = 0;
+  for (int i = 0; i < 100; ++i) {
+    const float step = brain(brain(-1e-4) - compensation), sum = brain(w + step);
+    compensation = brain(brain(sum - w) - step);
+    w = sum;
+  }
+  EXPECT_EQ(w, 0.98828125f);
+  EXPECT_NEAR(compensation, -0.0017624, 5e-8);
+  EXPECT_NEAR(w - compensation, 0.9900436, 5e-8);
+}
+
+// An update is lost below half a step of the weight: |step| / |w| < 2^-12 (weight just below a power of two)
+// to 2^-11 (just above) in FP16, 2^-9 to 2^-8 in BF16.
+TEST(Half, UpdatesAreLostBelowHalfAStep) {
+  const auto is_lost = [](float (*round)(double), double w, double ratio) {
+    return round(w + w * ratio) == static_cast<float>(w);
+  };
+  const double half_low = 2 - 0x1p-10, brain_low = 2 - 0x1p-7;  // the last numbers below 2
+  EXPECT_TRUE(is_lost(half, half_low, 0x1p-12));
+  EXPECT_FALSE(is_lost(half, half_low, 0x1p-12 * 1.01));
+  EXPECT_TRUE(is_lost(half, 1, 0x1p-11));  // a tie to even
+  EXPECT_FALSE(is_lost(half, 1, 0x1p-11 * 1.01));
+  EXPECT_TRUE(is_lost(brain, brain_low, 0x1p-9));
+  EXPECT_FALSE(is_lost(brain, brain_low, 0x1p-9 * 1.01));
+  EXPECT_TRUE(is_lost(brain, 1, 0x1p-8));
+  EXPECT_FALSE(is_lost(brain, 1, 0x1p-8 * 1.01));
+}
+
 TEST(Half, SpecialValues) {
   EXPECT_EQ(to_half(-0.0f).bits, 0x8000);
   EXPECT_EQ(to_half(kInf).bits, 0x7c00);

@@ -359,6 +359,16 @@ const std::vector<OpErrorRow> kLossErrors = {
        return dice_ce(var(t, {2, 3, 4}), var(t, {2, 4}, DType::kU8));
      },
      "[dice_ce] labels: got U8 [2, 4], expected I32 [2, 1, 4] for logits [2, 3, 4]"},
+    {"soft_dice", "empty",
+     [](Tape& t) {
+       return soft_dice(var(t, {2, 3, 0}), var(t, {2, 1, 0}, kI32));
+     },
+     "[soft_dice] nothing to average: got logits [2, 3, 0], expected at least one voxel"},
+    {"dice_ce", "empty",
+     [](Tape& t) {
+       return dice_ce(var(t, {0, 3, 4}), var(t, {0, 1, 4}, kI32));
+     },
+     "[dice_ce] nothing to average: got logits [0, 3, 4], expected at least one voxel"},
     {"dice_ce", "integers",
      [](Tape& t) {
        return dice_ce(var(t, {2, 3, 4}, kI32), var(t, {2, 4}, kI32));

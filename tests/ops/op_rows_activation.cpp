@@ -73,6 +73,7 @@ OpRow prelu_row(const std::string& variant, const Shape& shape, std::int64_t slo
 OpRow sum_row(const std::string& variant, const Shape& shape, bool is_mean) {
   OpRow row{.op = is_mean ? "mean" : "sum", .variant = variant, .inputs = {{.shape = shape}}};
   row.build = [is_mean](std::span<const Var> in) { return is_mean ? mean(in[0]) : sum(in[0]); };
+  row.wide_output = true;
   row.forward_sum = shape.numel();
   row.formula = [=](const InputValues& in) {
     const double total = std::accumulate(in[0].begin(), in[0].end(), 0.0);
@@ -100,6 +101,7 @@ std::vector<OpRow> activation_rows() {
   rows.push_back(prelu_row("shared", {2, 3, 17}, 1));
   rows.push_back(prelu_row("matrix", {3, 5}, 5));
   rows.push_back(prelu_row("oneChannel", {2, 1, 3, 5}, 1));
+  rows.push_back(prelu_row("oneElement", {1, 1}, 1));
   rows.push_back(prelu_row("emptyBatch", {0, 3, 4}, 3));
   rows.push_back(prelu_row("large", {2, 5, 20, 9, 31}, 5));
   rows.back().large = true;

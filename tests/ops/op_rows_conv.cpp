@@ -17,7 +17,7 @@ struct ConvCase {
 };
 
 std::vector<OpInput> conv_inputs(const ConvCase& c, std::int64_t outputs) {
-  std::vector<OpInput> inputs{{.shape = c.x}, {.shape = c.w}};
+  std::vector<OpInput> inputs{{.shape = c.x}, {.shape = c.w, .wide_gradient = true}};
   if (c.bias) inputs.push_back({.shape = Shape{outputs}, .kept = true});
   return inputs;
 }
@@ -34,6 +34,7 @@ OpRow conv_row(const ConvCase& c) {
   row.forward_sum = c.w[1] * c.w.spatial_numel();
   row.backward_sum = std::max(c.w[0] * c.w.spatial_numel(), c.y[0] * c.y.spatial_numel());
   row.formula = [c](const InputValues& in) { return conv_formula(c.x, c.w, in, c.y, c.options); };
+  row.multiplies_zeros = true;
   row.threads_may_differ = true;
   row.large = c.large;
   return row;
@@ -50,16 +51,23 @@ OpRow conv_transpose_row(const ConvCase& c) {
                            .dilation = c.options.dilation,
                            .groups = c.options.groups});
   };
+  const bool blocks = (c.options.stride == c.w.spatial() && c.options.groups == 1) || c.x[0] == 0;
+  if (c.bias && !blocks)
+    row.intermediate = {.output = 1,
+                        .what = "16 bits before the bias is added: the backend's data gradient has none"};
   row.forward_sum = c.w[0] * c.w.spatial_numel();
   row.backward_sum = std::max(c.w[1] * c.w.spatial_numel(), c.y[0] * c.y.spatial_numel());
   row.formula = [c](const InputValues& in) { return conv_transpose_formula(c.x, c.w, in, c.y, c.options); };
+  row.multiplies_zeros = true;
   row.threads_may_differ = true;
   row.large = c.large;
   return row;
 }
 
 OpRow matmul_row(const std::string& variant, std::int64_t m, std::int64_t k, std::int64_t n) {
-  OpRow row{.op = "matmul", .variant = variant, .inputs = {{.shape = {m, k}}, {.shape = {k, n}}}};
+  OpRow row{.op = "matmul",
+            .variant = variant,
+            .inputs = {{.shape = {m, k}, .wide_gradient = true}, {.shape = {k, n}, .wide_gradient = true}}};
   row.build = [](std::span<const Var> in) { return matmul(in[0], in[1]); };
   row.forward_sum = k;
   row.backward_sum = std::max(m, n);
@@ -72,7 +80,8 @@ OpRow linear_row(const std::string& variant, std::int64_t batch, std::int64_t in
                  std::int64_t out_features, bool with_bias) {
   OpRow row{.op = "linear",
             .variant = variant,
-            .inputs = {{.shape = {batch, in_features}}, {.shape = {out_features, in_features}}}};
+            .inputs = {{.shape = {batch, in_features}},
+                       {.shape = {out_features, in_features}, .wide_gradient = true}}};
   if (with_bias) row.inputs.push_back({.shape = {out_features}, .kept = true});
   row.build = [=](std::span<const Var> in) { return linear(in[0], in[1], with_bias ? in[2] : Var()); };
   row.forward_sum = in_features;
@@ -105,6 +114,7 @@ const std::vector<ConvCase> kConvs{
     {"3dChannels32Width17", {1, 32, 2, 2, 17}, {32, 32, 3, 3, 3}, {1, 32, 2, 2, 17}, true, {.padding = {1, 1, 1}}},
     {"3dOneVoxel", {1, 2, 1, 1, 1}, {3, 2, 3, 3, 3}, {1, 3, 1, 1, 1}, true, {.padding = {1, 1, 1}}},
     {"3dFarPadding", {1, 2, 2, 2, 2}, {2, 2, 2, 2, 2}, {1, 2, 5, 5, 5}, true, {.padding = {2, 2, 2}}},
+    {"oneElement", {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
     {"3dEmptyBatch", {0, 3, 4, 4, 4}, {2, 3, 3, 3, 3}, {0, 2, 2, 2, 2}},
     // Several slabs, tiles and tails of the CPU's kernels.
     {.variant = "3dLarge32", .x = {1, 32, 10, 9, 33}, .w = {32, 32, 3, 3, 3}, .y = {1, 32, 10, 9, 33}, .options = {.padding = {1, 1, 1}}, .large = true},
@@ -120,6 +130,7 @@ const std::vector<ConvCase> kTransposes{
     {"3dBlocks", {1, 3, 2, 3, 4}, {3, 2, 2, 2, 2}, {1, 2, 4, 6, 8}, true, {.stride = {2, 2, 2}}},
     {"3dBlocksNoBias", {2, 17, 1, 2, 3}, {17, 3, 1, 2, 2}, {2, 3, 1, 4, 6}, false, {.stride = {1, 2, 2}}},
     {"3dBlocksChannels33", {1, 33, 2, 2, 2}, {33, 17, 2, 2, 2}, {1, 17, 4, 4, 4}, true, {.stride = {2, 2, 2}}},
+    {"oneElement", {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
     {"3dBlocksEmptyBatch", {0, 3, 2, 2, 2}, {3, 2, 2, 2, 2}, {0, 2, 4, 4, 4}, true, {.stride = {2, 2, 2}}},
     {"1dOverlap", {2, 3, 5}, {3, 2, 3}, {2, 2, 9}, true, {.stride = {1, 1, 2}, .padding = {0, 0, 1}}},
     {"2dOutputPadding", {1, 3, 3, 4}, {3, 2, 3, 3}, {1, 2, 6, 8}, true, {.stride = {1, 2, 2}, .padding = {0, 1, 1}}, {0, 1, 1}},
@@ -141,12 +152,14 @@ std::vector<OpRow> conv_rows() {
   rows.push_back(matmul_row("odd", 17, 3, 1));
   rows.push_back(matmul_row("column", 1, 17, 17));
   rows.push_back(matmul_row("tiles", 33, 65, 47));
+  rows.push_back(matmul_row("oneElement", 1, 1, 1));
   rows.push_back(matmul_row("emptyRows", 0, 3, 2));
   rows.push_back(matmul_row("emptySum", 2, 0, 3));
   rows.push_back(linear_row("small", 3, 5, 4, true));
   rows.push_back(linear_row("noBias", 2, 17, 3, false));
   rows.push_back(linear_row("oneFeature", 17, 1, 1, true));
   rows.push_back(linear_row("tiles", 33, 65, 47, true));
+  rows.push_back(linear_row("oneElement", 1, 1, 1, true));
   rows.push_back(linear_row("emptyBatch", 0, 5, 4, true));
   rows.push_back(linear_row("large", 65, 800, 500, true));
   rows.back().large = true;

@@ -55,6 +55,7 @@ OpRow bias_row(const std::string& variant, const Shape& shape) {
 // from it.
 OpRow cast_row(const std::string& variant, const Shape& shape) {
   OpRow row{.op = "cast", .variant = variant, .inputs = {{.shape = shape}}};
+  row.wide_output = true;
   row.build = [](std::span<const Var> in) { return cast(in[0], accumulation_dtype(in[0].dtype())); };
   row.formula = [](const InputValues& in) { return in[0]; };
   return row;
@@ -145,17 +146,20 @@ std::vector<OpRow> elementwise_rows() {
   rows.push_back(concat_row("one", {{2, 3, 4, 3}}));
   rows.push_back(concat_row("matrices", {{3, 5}, {3, 1}}));
   rows.push_back(concat_row("noChannels", {{2, 3, 5}, {2, 0, 5}}));
+  rows.push_back(concat_row("oneElement", {{1, 1}, {1, 1}}));
   rows.push_back(concat_row("emptyBatch", {{0, 3, 5}, {0, 2, 5}}));
   rows.push_back(reshape_row("toMatrix", {2, 3, 4, 5}, {6, 20}));
   rows.push_back(reshape_row("toVolume", {6, 20}, {2, 3, 4, 5}));
   rows.push_back(reshape_row("volumes", {2, 3, 4, 5}, {2, 5, 3, 4}));
   rows.push_back(reshape_row("inferred", {2, 3, 17}, {17, -1}));
   rows.push_back(reshape_row("vector", {3, 5}, {15}));
+  rows.push_back(reshape_row("oneElement", {1, 1}, {1}));
   rows.push_back(reshape_row("emptyBatch", {0, 3, 4}, {0, 12}));
   rows.push_back(flatten_row("1d", {2, 3, 17}));
   rows.push_back(flatten_row("2d", {3, 5, 4, 4}));
   rows.push_back(flatten_row("3d", {1, 3, 2, 3, 5}));
   rows.push_back(flatten_row("matrix", {3, 5}));
+  rows.push_back(flatten_row("oneElement", {1, 1, 1}));
   rows.push_back(flatten_row("emptyBatch", {0, 3, 2, 2}));
   return rows;
 }

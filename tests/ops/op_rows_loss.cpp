@@ -31,6 +31,8 @@ OpRow loss_row(const std::string& op, const std::string& variant, const Shape& s
                                               in[0].value().device());
     return loss(in[0], in[0].tape().constant(labels), options);
   };
+  row.wide_output = true;
+  row.overflows_inside = options.label_smoothing > 0;  // sums the logits of all classes
   row.forward_sum = row.backward_sum = shape.numel();
   row.formula = [=](const InputValues& in) {
     return Values{dice_ce_formula(shape, in[0], label_values(shape, options), options)};
@@ -62,6 +64,8 @@ OpRow dice_ce_row(const std::string& variant, const Shape& shape, const DiceCeOp
 OpRow softmax_row(const std::string& variant, const Shape& shape, bool log = false) {
   OpRow row{.op = log ? "log_softmax" : "softmax", .variant = variant, .inputs = {{.shape = shape}}};
   row.build = [log](std::span<const Var> in) { return log ? log_softmax(in[0]) : softmax(in[0]); };
+  row.wide_output = log;
+  if (!log) row.intermediate = {.gradient = 4, .what = "backward reads the stored, rounded probabilities"};
   row.forward_sum = row.backward_sum = shape[1];
   row.formula = [=](const InputValues& in) {
     Values y = softmax_formula(shape, in[0]);
@@ -80,6 +84,11 @@ std::vector<OpRow> loss_rows() {
                           softmax_row("classes33", {1, 33, 5}),
                           softmax_row("oneClass", {2, 1, 3}),
                           softmax_row("emptyBatch", {0, 3, 4}),
+                          softmax_row("oneElement", {1, 1}),
+                          softmax_row("oneElement", {1, 1}, true),
+                          ce_row("oneElement", {1, 1}),
+                          dice_row("smallest", {1, 2}),
+                          dice_ce_row("smallest", {1, 2}),
                           softmax_row("matrix", {3, 5}, true),
                           softmax_row("3d", {2, 4, 2, 3, 3}, true),
                           softmax_row("classes33", {1, 33, 5}, true),

@@ -64,6 +64,7 @@ OpRow norm_row(const NormCase& c, const NormOptions& options = {}) {
   row.build = [call = c.call, options](std::span<const Var> in) { return call(in, options); };
   row.forward_sum = std::max<std::int64_t>(1, shape.numel());
   row.backward_sum = row.forward_sum;
+  row.overflows_inside = true;
   row.formula = [=, key = c.key](const InputValues& in) {
     Values y = norm_formula(shape, in, key);
     for (double& z : y) z = activated(options.activation, options.slope, z);
@@ -150,6 +151,7 @@ void add_instance_rows(std::vector<OpRow>& rows) {
                                                   {"oneVoxel", {2, 3, 1, 1, 1}},
                                                   {"emptyBatch", {0, 3, 4, 4}}})
     rows.push_back(norm_row(instance_case(variant, shape)));
+  rows.push_back(norm_row(instance_case("oneElement", {1, 1, 1})));
   rows.push_back(norm_row(instance_case("eps", {2, 3, 9}), {.eps = 0.1}));
   rows.back().formula = nullptr;  // the formula's eps is 1e-5
   rows.push_back(norm_row(instance_case("relu", {1, 3, 17}), {.activation = Activation::kRelu}));
@@ -182,6 +184,9 @@ void add_batch_rows(std::vector<OpRow>& rows) {
   rows.push_back(norm_row(batch_case("relu", {2, 2, 11}), {.activation = Activation::kRelu}));
   rows.push_back(norm_row(batch_case("silu", {2, 3, 17}), {.activation = Activation::kSilu}));
   rows.push_back(eval_row("relu", {2, 2, 11}, {.activation = Activation::kRelu}));
+  // Of two values xhat is +-1, and the gradient what a large eps leaves of it.
+  rows.push_back(norm_row(batch_case("smallest", {2, 1}), {.eps = 0.5}));
+  rows.back().formula = nullptr;
   rows.push_back(eval_row("oneVoxel", {1, 1, 1}));
   rows.push_back(norm_row(batch_case("large600", {3, 600, 4, 9, 11})));
   rows.back().large = true;
@@ -195,6 +200,7 @@ void add_group_and_layer_rows(std::vector<OpRow>& rows) {
   rows.push_back(norm_row(group_case("oneGroup", {2, 5, 7}, 1)));
   rows.push_back(norm_row(group_case("allGroups", {2, 5, 7}, 5)));
   rows.push_back(norm_row(group_case("matrix", {3, 12}, 4)));
+  rows.push_back(norm_row(group_case("oneElement", {1, 1}, 1)));
   rows.push_back(norm_row(group_case("emptyBatch", {0, 4, 3}, 2)));
   rows.push_back(
       norm_row(group_case("leakyRelu", {1, 4, 5}, 2), {.activation = Activation::kLeakyRelu, .slope = 0.2}));
@@ -208,6 +214,7 @@ void add_group_and_layer_rows(std::vector<OpRow>& rows) {
   rows.push_back(norm_row(layer_case("3d", {2, 5, 3, 2, 3})));
   rows.push_back(norm_row(layer_case("channels33", {1, 33, 7})));
   rows.push_back(norm_row(layer_case("oneChannel", {2, 1, 3})));
+  rows.push_back(norm_row(layer_case("oneElement", {1, 1})));
   rows.push_back(norm_row(layer_case("emptyBatch", {0, 4, 3})));
   rows.push_back(norm_row(layer_case("relu", {3, 7}), {.activation = Activation::kRelu}));
   rows.push_back(norm_row(layer_case("gelu", {3, 17}), {.activation = Activation::kGelu}));

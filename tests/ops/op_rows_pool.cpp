@@ -50,6 +50,7 @@ std::vector<OpRow> pool_rows() {
       {"3dChannels33", {1, 33, 1, 3, 2}, {1, 33, 1, 1, 1}, {1, 3, 2}, {1, 1, 1}},
       {"oneVoxel", {1, 3, 1, 1, 1}, {1, 3, 1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
       {"large", {1, 20, 18, 16, 34}, {1, 20, 9, 8, 17}, {2, 2, 2}, {2, 2, 2}},
+      {"oneElement", {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
       {"emptyBatch", {0, 3, 4, 4}, {0, 3, 2, 2}, {2, 2, 2}, {2, 2, 2}}};
   for (const PoolCase& c : pools) {
     rows.push_back(pool_row(c, true, true));

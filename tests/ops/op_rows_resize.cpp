@@ -74,6 +74,7 @@ void add_resize_rows(std::vector<OpRow>& rows) {
     rows.push_back(resize_row("same" + suffix, {1, 2, 3, 3}, {1, 3, 3}, mode));
     rows.push_back(resize_row("fromOneVoxel" + suffix, {1, 2, 1, 1, 1}, {2, 3, 1}, mode));
     rows.push_back(resize_row("toOneVoxel" + suffix, {1, 2, 4, 3}, {1, 1, 1}, mode));
+    rows.push_back(resize_row("oneElement" + suffix, {1, 1, 1}, {1, 1, 2}, mode));
     rows.push_back(resize_row("emptyBatch" + suffix, {0, 3, 4, 4}, {1, 2, 6}, mode));
     rows.push_back(resize_row("large" + suffix, {1, 20, 9, 8, 17}, {18, 16, 34}, mode));
     rows.back().large = true;
@@ -144,6 +145,7 @@ void add_box_rows(std::vector<OpRow>& rows) {
   rows.push_back(crop_row("2d", {1, 5, 4, 7}, {0, 1, 0}, {1, 3, 5}));
   rows.push_back(crop_row("3d", {2, 3, 4, 3, 5}, {1, 0, 2}, {2, 3, 3}));
   rows.push_back(crop_row("whole", {1, 2, 3, 4}, {0, 0, 0}, {1, 3, 4}));
+  rows.push_back(crop_row("oneElement", {1, 1, 1}, {0, 0, 0}, {1, 1, 1}));
   rows.push_back(crop_row("emptyBatch", {0, 3, 4}, {0, 0, 1}, {1, 1, 2}));
   rows.push_back(crop_row("large", {2, 5, 20, 19, 31}, {3, 1, 4}, {15, 17, 22}));
   rows.back().large = true;
@@ -151,6 +153,7 @@ void add_box_rows(std::vector<OpRow>& rows) {
   rows.push_back(pad_row("2d", {1, 5, 4, 3}, {0, 1, 0}, {0, 0, 3}));
   rows.push_back(pad_row("3d", {2, 3, 2, 3, 2}, {1, 0, 2}, {1, 2, 0}));
   rows.push_back(pad_row("nothing", {1, 2, 3, 4}, {0, 0, 0}, {0, 0, 0}));
+  rows.push_back(pad_row("oneElement", {1, 1, 1}, {0, 0, 1}, {0, 0, 2}));
   rows.push_back(pad_row("emptyBatch", {0, 3, 4}, {0, 0, 1}, {0, 0, 1}));
   rows.push_back(transpose_row("matrix", {3, 17}, {1, 0}));
   rows.push_back(transpose_row("channelsLast", {2, 3, 4, 5}, {0, 2, 3, 1}));
@@ -159,6 +162,7 @@ void add_box_rows(std::vector<OpRow>& rows) {
   rows.push_back(transpose_row("identity", {2, 3, 5}, {0, 1, 2}));
   rows.push_back(transpose_row("vector", {7}, {0}));
   rows.push_back(transpose_row("sixAxes", {2, 3, 2, 1, 4, 2}, {5, 1, 3, 0, 4, 2}));
+  rows.push_back(transpose_row("oneElement", {1}, {0}));
   rows.push_back(transpose_row("emptyBatch", {0, 3, 5}, {2, 1, 0}));
   rows.push_back(transpose_row("large", {2, 70, 40, 33}, {0, 3, 1, 2}));
   rows.back().large = true;
@@ -217,6 +221,7 @@ std::vector<OpRow> resize_rows() {
     rows.push_back(global_row("2d", {1, 5, 3, 7}, max));
     rows.push_back(global_row("3d", {2, 17, 2, 3, 4}, max));
     rows.push_back(global_row("oneVoxel", {2, 3, 1, 1, 1}, max));
+    rows.push_back(global_row("oneElement", {1, 1, 1}, max));
     rows.push_back(global_row("emptyBatch", {0, 3, 4}, max));
   }
   rows.push_back(global_row("large", {2, 5, 20, 19, 31}, false));
@@ -225,6 +230,7 @@ std::vector<OpRow> resize_rows() {
   rows.push_back(dropout_row("3d", {1, 5, 3, 2, 7}, 0.25));
   rows.push_back(dropout_row("matrix", {3, 17}, 0.9));
   rows.push_back(dropout_row("nothing", {2, 3, 5}, 0));
+  rows.push_back(dropout_row("oneElement", {1, 1}, 0.5));
   rows.push_back(dropout_row("emptyBatch", {0, 3, 4}, 0.5));
   rows.push_back(dropout_row("large", {2, 5, 20, 19, 31}, 0.3));
   rows.back().large = true;

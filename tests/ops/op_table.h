@@ -17,10 +17,20 @@ using InputValues = std::vector<Values>;
 
 struct OpInput {
   Shape shape;
-  bool kept = false;      // FP32 on every backend (scales, shifts, biases), else the compute dtype
+  bool kept = false;  // FP32 on every backend (scales, shifts, biases), else the compute dtype
+  // The gradient of such a leaf is added up in FP32 and never rounded (weights, factors of a product); else
+  // it is rounded once to the input's dtype. That of a kept input is always FP32.
+  bool wide_gradient = false;
   double gap = 0;         // no value nearer to 0 than this: away from a kink
   bool distinct = false;  // all values differ by 1/16 at least: no ties for max pooling
   double low = -2, high = 2;
+};
+
+// A value on the way that is 16 bits wide by design: roundings that it costs beyond the result's own, in
+// units of the largest value.
+struct Intermediate {
+  double output = 0, gradient = 0;
+  std::string what;  // and why
 };
 
 struct OpRow {
@@ -28,6 +38,13 @@ struct OpRow {
   std::string variant;  // letters and digits
   std::vector<OpInput> inputs;
   std::function<Var(std::span<const Var>)> build;
+  // The output is FP32 in 16-bit compute (losses, sums); else of the compute dtype, rounded once.
+  bool wide_output = false;
+  Intermediate intermediate = {};
+  // Zeros of a padding or between dilated elements meet the other factor, or are left out: 0 inf is NaN.
+  bool multiplies_zeros = false;
+  // FP32 overflows inside where the result does not: squares, sums of many of its inputs.
+  bool overflows_inside = false;
   // Lengths of the longest sums in forward and in backward: tolerances grow with their root.
   std::int64_t forward_sum = 1, backward_sum = 1;
   // The value in logical order from an independent formula; empty where the op is defined by the reference

@@ -80,6 +80,125 @@ TEST_P(PrecisionContract, ChainOfOnesInTransposedConv) {
   expect_all(y.value().to_values(), 4096);
 }
 
+// Pairs p, -q of products that no 16-bit arithmetic gets right, in whatever order it adds: p = (1 + 2^-6)^2 =
+// 1 + 2^-5 + 2^-12 and q = 1 + 2^-5. Products and sums of 256 pairs are exact in FP32: 2^-4.
+struct Pairs {
+  static constexpr std::int64_t kLength = 512;
+  static constexpr double kSum = 0x1p-4;
+  static constexpr double kOdd = 1 + 0x1p-6;
+
+  static double first(std::int64_t k) { return k % 2 == 0 ? kOdd : -(1 + 0x1p-5); }
+  static double second(std::int64_t k) { return k % 2 == 0 ? kOdd : 1; }
+  // [rows, kLength] of the factor, or its transpose.
+  static Values matrix(double (*factor)(std::int64_t), std::int64_t rows, bool transposed = false) {
+    Values v;
+    for (std::int64_t i = 0; i < rows * kLength; ++i)
+      v.push_back(factor(transposed ? i / rows : i % kLength));
+    return v;
+  }
+};
+
+TEST_P(PrecisionContract, PairsBreakProductsAndSumsIn16Bits) {
+  double rounded_products = 0, rounded_sums = 0;
+  for (std::int64_t k = 0; k < Pairs::kLength; ++k) {
+    const double product = Pairs::first(k) * Pairs::second(k);
+    rounded_products += rounded(product, dtype());
+    rounded_sums = rounded(rounded_sums + product, dtype());
+  }
+  EXPECT_EQ(rounded_products, 0);
+  EXPECT_NE(rounded_sums, Pairs::kSum);
+  EXPECT_EQ(rounded(Pairs::kSum, dtype()), Pairs::kSum);
+}
+
+TEST_P(PrecisionContract, PairsInMatmulAndItsGradients) {
+  const std::int64_t m = 3, n = 5, k = Pairs::kLength;
+  expect_all(matmul(values({m, k}, Pairs::matrix(Pairs::first, m)),
+                    values({k, n}, Pairs::matrix(Pairs::second, n, true)))
+                 .value()
+                 .to_values(),
+             Pairs::kSum);
+  // da = dc b^T: the sum runs over b's columns.
+  const Var a = filled({m, 2}, 1), b = values({2, k}, Pairs::matrix(Pairs::second, 2));
+  tape_.backward(weighted_sum(matmul(a, b), Pairs::matrix(Pairs::first, m)));
+  expect_all(a.grad().to_values(), Pairs::kSum);
+}
+
+TEST_P(PrecisionContract, PairsInTheOtherGradientOfMatmul) {
+  const std::int64_t n = 5, k = Pairs::kLength;  // db = a^T dc: over a's rows
+  const Var a = values({k, 2}, Pairs::matrix(Pairs::second, 2, true)), b = filled({2, n}, 1);
+  tape_.backward(weighted_sum(matmul(a, b), Pairs::matrix(Pairs::first, n, true)));
+  expect_all(b.grad().to_values(), Pairs::kSum);
+}
+
+TEST_P(PrecisionContract, PairsInLinearAndItsDataGradient) {
+  const std::int64_t n = 3, k = Pairs::kLength;
+  expect_all(linear(values({n, k}, Pairs::matrix(Pairs::first, n)),
+                    values({5, k}, Pairs::matrix(Pairs::second, 5)), kept({5}, 0))
+                 .value()
+                 .to_values(),
+             Pairs::kSum);
+  const Var x = filled({n, 2}, 1), w = values({k, 2}, Pairs::matrix(Pairs::second, 2, true));
+  tape_.backward(weighted_sum(linear(x, w, {}), Pairs::matrix(Pairs::first, n)));
+  expect_all(x.grad().to_values(), Pairs::kSum);
+}
+
+// Channels are summed: of the input in forward, of the output in the data gradient.
+TEST_P(PrecisionContract, PairsInConvAndItsDataGradient) {
+  const std::int64_t k = Pairs::kLength, voxels = 3;
+  const Var y = conv(values({1, k, 1, 1, voxels}, Pairs::matrix(Pairs::first, voxels, true)),
+                     values({5, k, 1, 1, 1}, Pairs::matrix(Pairs::second, 5)), {});
+  expect_all(y.value().to_values(), Pairs::kSum);
+  const Var x = filled({1, 4, 1, 1, voxels}, 1);
+  const Var w = values({k, 4, 1, 1, 1}, Pairs::matrix(Pairs::second, 4, true));
+  tape_.backward(weighted_sum(conv(x, w, {}), Pairs::matrix(Pairs::first, voxels, true)));
+  expect_all(x.grad().to_values(), Pairs::kSum);
+}
+
+// Both ways of the transposed convolution: blocks, and overlapping kernels (here of one voxel with a stride).
+TEST_P(PrecisionContract, PairsInTransposedConvAndItsDataGradient) {
+  const std::int64_t k = Pairs::kLength;
+  for (const std::int64_t stride : {2, 3}) {
+    const ConvTransposeOptions options{.stride = {1, 1, stride}};
+    const Var wide = values({1, k, 1, 1, 1}, Pairs::matrix(Pairs::first, 1));
+    const Var y =
+        conv_transpose(wide, values({k, 2, 1, 1, 2}, Pairs::matrix(Pairs::second, 4, true)), {}, options);
+    expect_all(y.value().to_values(), Pairs::kSum);
+    // dx[c] = sum over outputs k and the tap that reads it.
+    Tape tape({.device = kCpuDevice});
+    const Var x = tape.variable(Tensor::from_values({1, 4, 1, 1, 1}, Values(4, 1), dtype(), kCpuDevice));
+    const Var w = tape.variable(
+        Tensor::from_values({4, k, 1, 1, 1}, Pairs::matrix(Pairs::second, 4), dtype(), kCpuDevice));
+    tape.backward(weighted_sum(conv_transpose(x, w, {}, stride == 2 ? ConvTransposeOptions{} : options),
+                               Pairs::matrix(Pairs::first, 1)));
+    expect_all(x.grad().to_values(), Pairs::kSum);
+  }
+}
+
+// The weight gradients of all of them: sums over voxels or rows.
+TEST_P(PrecisionContract, PairsInWeightGradients) {
+  const std::int64_t k = Pairs::kLength;
+  const auto check = [&](const Var& w, const Var& y, const Values& dy) {
+    w.tape().backward(weighted_sum(y, dy));
+    expect_all(w.grad().to_values(), Pairs::kSum);
+  };
+  const auto leaf = [&](Tape& tape, const Shape& shape) {
+    return tape.variable(Tensor::from_values(shape, Values(size(shape), 1), dtype(), kCpuDevice));
+  };
+  const auto input = [&](Tape& tape, const Shape& shape, const Values& v) {
+    return tape.constant(Tensor::from_values(shape, v, dtype(), kCpuDevice));
+  };
+  Tape rows({.device = kCpuDevice}), voxels({.device = kCpuDevice}), blocks({.device = kCpuDevice});
+  const Var w = leaf(rows, {5, 2});
+  check(w, linear(input(rows, {k, 2}, Pairs::matrix(Pairs::second, 2, true)), w, {}),
+        Pairs::matrix(Pairs::first, 5, true));
+  const Var v = leaf(voxels, {5, 4, 1, 1, 1});
+  check(v, conv(input(voxels, {1, 4, 1, 1, k}, Pairs::matrix(Pairs::second, 4)), v, {}),
+        Pairs::matrix(Pairs::first, 5));
+  const Var u = leaf(blocks, {4, 5, 1, 1, 1});
+  check(u, conv_transpose(input(blocks, {1, 4, 1, 1, k}, Pairs::matrix(Pairs::second, 4)), u, {}),
+        Pairs::matrix(Pairs::first, 5));
+}
+
 // Cross entropy over 128^3 voxels at S = 2^16: dy = 2^-5 each, the sum is 65536.
 TEST_P(PrecisionContract, WeightAndBiasGradientsAreFp32) {
   EXPECT_TRUE(std::isinf(rounded(65536, DType::kF16)));

@@ -77,7 +77,8 @@ void ReferenceBackend::norm_backward(const NormArgs& args, const Tensor& dy, con
         dot += mdx(r, c) * xhat;
       });
     });
-    const double count = args.fixed ? INFINITY : group.count();
+    if (args.fixed) sum = dot = 0;  // a bad element is no other's concern
+    const double count = group.count();
     group.visit([&](std::int64_t r, std::int64_t c) {
       mdx(r, c) = factor * (mdx(r, c) - sum / count - (mx(r, c) - m) * factor * dot / count);
     });

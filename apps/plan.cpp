@@ -1,0 +1,77 @@
+// `tandem plan`: a job file for a data set, by the rules of nnU-Net.
+#include "train/plan.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "apps/commands.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/config/numbers.h"
+#include "train/job.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::vector<std::string> data;
+  std::string output = "plan.yaml", memory = "8GiB", name;
+  bool overwrite = false;
+};
+
+double gigabytes(const std::string& text) {
+  const auto bytes = read_bytes(text).value;
+  if (!bytes || *bytes < (WideInteger{1} << 28) || *bytes > (WideInteger{1} << 50))
+    fail(ErrorKind::kUsage, "[plan] --memory: got '{}', expected bytes from 256MiB on, as 8GiB", text);
+  return static_cast<double>(*bytes) / static_cast<double>(1 << 30);
+}
+
+// As a job file beside the data can keep it: relative to `folder` where it lies below.
+std::string path_from(const fs::path& folder, const std::string& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const fs::path relative = whole.lexically_relative(folder.lexically_normal());
+  return relative.empty() || *relative.begin() == ".." ? whole.string() : relative.string();
+}
+
+int plan(const Flags& flags) {
+  const fs::path output(flags.output);
+  if (!flags.overwrite && fs::exists(output))
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[plan] --output: got {}, which exists, expected a new file", flags.output),
+                "Choose another name, or pass --overwrite.");
+  const double memory_gb = gigabytes(flags.memory);
+  const PlanSurvey survey = survey_for_plan(flags.data);
+  const JobPlan decided = plan_job(survey, memory_gb);
+  const fs::path folder = fs::absolute(output).parent_path();
+  std::vector<std::string> paths;
+  for (const std::string& path : flags.data) paths.push_back(path_from(folder, path));
+  const std::string text =
+      plan_text(survey, decided, flags.name.empty() ? output.stem().string() : flags.name, paths, memory_gb);
+  JobOptions job;  // what is written is a job, or nothing is written
+  parse_options(parse_yaml_text(text, flags.output), fields(job));
+  write_file_atomically(output, text);
+  const Index3& patch = decided.network.topology.patch;
+  fmt::print("{}: {} cases, {} outputs; spacing {:.4g} {:.4g} {:.4g} mm, patch {}, batch {}, {} stages\n",
+             flags.output, survey.cases.size(), survey.data.outputs(), decided.spacing_mm[0],
+             decided.spacing_mm[1], decided.spacing_mm[2], to_string(patch), decided.network.batch,
+             decided.network.topology.strides.size());
+  return 0;
+}
+
+}  // namespace
+
+Action plan_command(Arguments& arguments) {
+  const auto flags = std::make_shared<Flags>();
+  arguments.positionals("DATA", flags->data, "An nnU-Net raw data folder, or case files, folders or globs", 1)
+      .option("--output", "FILE", flags->output, "Job file to write")
+      .option("--memory", "BYTES", flags->memory, "Memory that training may take")
+      .option("--name", "NAME", flags->name, "Name of the job; default: that of the file")
+      .flag("--overwrite", flags->overwrite, "Replace an existing file");
+  return [flags] { return plan(*flags); };
+}
+
+}  // namespace tandem
