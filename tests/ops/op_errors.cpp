@@ -381,7 +381,8 @@ const std::vector<OpErrorRow>& op_error_table() {
   static const std::vector<OpErrorRow> table = [] {
     std::vector<OpErrorRow> all;
     for (const auto& part : {kConvErrors, kMatrixErrors, kElementwiseErrors, kNormAndPoolErrors, kLossErrors,
-                             activation_errors(), norm_errors(), resize_errors(), segmentation_loss_errors()})
+                             activation_errors(), norm_errors(), resize_errors(), segmentation_loss_errors(),
+                             regression_loss_errors()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
