@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -15,6 +16,7 @@
 #include "core/config/numbers.h"
 #include "core/config/tree.h"
 #include "train/json.h"
+#include "train/metrics_log.h"
 
 namespace tandem {
 namespace {
@@ -82,9 +84,9 @@ std::string_view status_of(const SweepResult& result) {
   return result.done() ? "done" : result.exit_code == kStopped ? "stopped" : "failed";
 }
 
-using JsonMembers = std::map<std::string, std::string>;
+using RecordMembers = std::map<std::string, std::string>;
 
-std::string member(const JsonMembers& members, const std::string& key) {
+std::string member(const RecordMembers& members, const std::string& key) {
   const auto it = members.find(key);
   return it == members.end() ? "" : it->second;
 }
@@ -124,16 +126,18 @@ std::vector<Overrides> sweep_points(const std::vector<std::string>& grids,
 }
 
 void read_scores(const fs::path& folder, SweepResult& result) {
-  for_each_line(folder / "metrics.jsonl", [&](const JsonMembers& members) {
-    const std::string kind = member(members, "kind");
-    if (const auto step = read_integer(member(members, "step")).value)
-      result.step = std::max(result.step, static_cast<std::int64_t>(*step));
-    if (kind == "step") result.loss = read_number(member(members, "loss")).value;
-    if (kind != "val") return;
-    result.dice = read_number(member(members, "mean_dice")).value;
-    if (result.dice && (!result.best_dice || *result.dice > *result.best_dice))
-      result.best_dice = result.dice;
-  });
+  const MetricsHistory history = read_metrics(folder / "metrics.jsonl");
+  for (const MetricsHistory::Step& step : history.steps) {
+    result.step = step.step;
+    result.loss = step.loss;
+  }
+  for (const ValidationMetrics& validation : history.validations) {
+    result.step = std::max(result.step, validation.step);
+    result.dice = validation.mean_dice;
+    if (std::isfinite(validation.mean_dice) &&
+        (!result.best_dice || validation.mean_dice > *result.best_dice))
+      result.best_dice = validation.mean_dice;
+  }
 }
 
 SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const Overrides& base)
@@ -141,7 +145,7 @@ SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const O
   std::error_code error;
   fs::create_directories(folder, error);
   bool found = false;
-  for_each_line(path_, [&](const JsonMembers& members) {
+  for_each_line(path_, [&](const RecordMembers& members) {
     if (member(members, "kind") == "sweep") {
       found = true;
       if (member(members, "job") != job || member(members, "overrides") != joined(base))
