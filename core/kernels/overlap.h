@@ -1,5 +1,5 @@
 // How well a prediction covers the truth, from three sums per class: soft Dice and Tversky with their slopes.
-// Scalar maths in double; the sums are a backend's, the means over classes are core/backends/loss_terms.
+// Scalar maths in double; the sums are a backend's, the means over classes are core/backends/common/loss_terms.
 #pragma once
 
 #include "core/base/host_device.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/backends/loss_terms.h"
+#include "core/backends/common/loss_terms.h"
 #include "core/base/error.h"
 #include "core/ops/op_checks.h"
 

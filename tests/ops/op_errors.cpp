@@ -382,7 +382,7 @@ const std::vector<OpErrorRow>& op_error_table() {
     std::vector<OpErrorRow> all;
     for (const auto& part : {kConvErrors, kMatrixErrors, kElementwiseErrors, kNormAndPoolErrors, kLossErrors,
                              activation_errors(), norm_errors(), resize_errors(), segmentation_loss_errors(),
-                             regression_loss_errors()})
+                             regression_loss_errors(), empty_loss_errors()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

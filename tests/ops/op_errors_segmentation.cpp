@@ -1,4 +1,6 @@
 // The error rows of the losses beyond cross entropy and Dice.
+#include <functional>
+
 #include "core/ops/loss.h"
 #include "core/ops/regression_loss.h"
 #include "tests/ops/op_table.h"
@@ -64,12 +66,38 @@ std::vector<OpErrorRow> segmentation_loss_errors() {
   };
 }
 
+// Nothing to average over.
+std::vector<OpErrorRow> empty_loss_errors() {
+  const auto none = [](const std::string& op, const std::function<Var(const Var&, const Var&)>& call) {
+    return OpErrorRow{op, "empty",
+                      [call](Tape& t) {
+                        return call(var(t, {0, 2, 4}), var(t, {0, 1, 4}, kI32));
+                      },
+                      "[" + op + "] nothing to average: got logits [0, 2, 4], expected at least one voxel"};
+  };
+  return {none("bce_with_logits", [](const Var& x, const Var& y) { return bce_with_logits(x, y); }),
+          none("focal_loss", [](const Var& x, const Var& y) { return focal_loss(x, y); }),
+          none("generalized_dice", [](const Var& x, const Var& y) { return generalized_dice(x, y); }),
+          none("tversky", [](const Var& x, const Var& y) { return tversky(x, y); }),
+          none("segmentation_loss", [](const Var& x, const Var& y) { return segmentation_loss(x, y, {}); })};
+}
+
 std::vector<OpErrorRow> regression_loss_errors() {
   return {{"mse_loss", "shapes",
            [](Tape& t) {
              return mse_loss(logits(t), var(t, {2, 4}));
            },
            "[mse_loss] shapes differ: input [2, 3, 4], target [2, 4]"},
+          {"l1_loss", "empty",
+           [](Tape& t) {
+             return l1_loss(var(t, {0, 4}), var(t, {0, 4}));
+           },
+           "[l1_loss] nothing to average: got [0, 4], expected at least one element"},
+          {"smooth_l1_loss", "empty",
+           [](Tape& t) {
+             return smooth_l1_loss(var(t, {0, 4}), var(t, {0, 4}));
+           },
+           "[smooth_l1_loss] nothing to average: got [0, 4], expected at least one element"},
           {"mse_loss", "empty",
            [](Tape& t) {
              return mse_loss(var(t, {0, 4}), var(t, {0, 4}));

@@ -35,6 +35,8 @@ OpRow row_of(const std::string& op, const std::string& variant, const Shape& sha
     return call(in[0], in[0].tape().constant(Tensor::from_values(label_shape, some_labels(shape, args),
                                                                  DType::kI32, in[0].value().device())));
   };
+  row.wide_output = true;
+  row.overflows_inside = args.label_smoothing > 0;  // sums the logits of all classes
   row.forward_sum = row.backward_sum = shape.numel();
   row.formula = [=](const InputValues& in) {
     return Values{segmentation_loss_formula(shape, in[0], some_labels(shape, args), args)};
@@ -138,6 +140,8 @@ OpRow error_row(const std::string& op, const std::string& variant, const Shape& 
                 const ErrorOf& error) {
   OpRow row{.op = op, .variant = variant, .inputs = {{.shape = shape}, {.shape = shape}}};
   row.build = [call](std::span<const Var> in) { return call(in[0], in[1]); };
+  row.wide_output = true;
+  row.overflows_inside = true;  // squares and differences
   row.forward_sum = shape.numel();
   row.formula = [error](const InputValues& in) {
     double sum = 0;
@@ -215,6 +219,12 @@ std::vector<OpRow> segmentation_loss_rows() {
       tversky_row("batch", {2, 3, 17}, {}),
       tversky_row("sample", {2, 3, 3, 5}, {.dice = {.batch = false, .background = true}, .alpha = 0.6}),
       tversky_row("sigmoidIgnore", {2, 3, 11}, {.dice = {.ignore_label = kIgnored, .activation = kSigmoid}}),
+      bce_row("oneElement", {1, 1}),
+      focal_row("oneElement", {1, 1}, {.activation = kSigmoid}),
+      sigmoid_dice("oneElement", {1, 1}, {}),
+      generalized_row("oneElement", {1, 1}, {.background = true, .activation = kSigmoid}),
+      tversky_row("oneElement", {1, 1}, {.dice = {.background = true, .activation = kSigmoid}}),
+      any_row("oneElement", {1, 1}, {.activation = kSigmoid}),
       any_row("diceBce", {2, 3, 7}, {.ce_weight = 0.5, .dice_weight = 2, .activation = kSigmoid}),
       any_row("diceFocal", {2, 3, 7}, {.dice_batch = true, .gamma = 2}),
       any_row("diceFocalSigmoid", {2, 3, 9}, {.activation = kSigmoid, .gamma = 2, .alpha = 0.25}),

@@ -87,5 +87,6 @@ std::vector<OpErrorRow> resize_errors();
 std::vector<OpRow> segmentation_loss_rows();
 std::vector<OpErrorRow> segmentation_loss_errors();
 std::vector<OpErrorRow> regression_loss_errors();
+std::vector<OpErrorRow> empty_loss_errors();
 
 }  // namespace tandem::testing

@@ -1,11 +1,11 @@
 // Softmax, and the segmentation losses: partial sums combined in the order of their chunks; what they mean is
-// core/backends/loss_terms.
+// core/backends/common/loss_terms.
 #include <numeric>
 #include <vector>
 
 #include "core/backends/cpu/cpu_loops.h"
 #include "core/backends/cpu/loop_views.h"
-#include "core/backends/loss_terms.h"
+#include "core/backends/common/loss_terms.h"
 
 namespace tandem {
 namespace {

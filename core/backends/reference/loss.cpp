@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/backends/loss_terms.h"
+#include "core/backends/common/loss_terms.h"
 #include "core/backends/reference/reference_impl.h"
 
 namespace tandem {

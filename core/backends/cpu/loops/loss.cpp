@@ -1,5 +1,5 @@
 // Cross entropy, focal and overlap losses over softmax probabilities: the sums in one pass over the logits,
-// and the gradient. The loss and the gradient's factors are made of the sums in core/backends/loss_terms.
+// and the gradient. The loss and the gradient's factors are made of the sums in core/backends/common/loss_terms.
 // Sigmoid is loss_sigmoid.cpp's.
 #include "core/backends/cpu/loops/entries.h"
 #include "core/backends/cpu/loops/lanes.h"

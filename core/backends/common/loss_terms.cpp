@@ -1,5 +1,5 @@
 // Means over classes and groups of voxels; the value of one class is core/kernels/overlap.h's.
-#include "core/backends/loss_terms.h"
+#include "core/backends/common/loss_terms.h"
 
 #include <algorithm>
 #include <cmath>
