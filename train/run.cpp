@@ -13,6 +13,7 @@
 #include "data/patch_dataset.h"
 #include "data/split.h"
 #include "train/criterion.h"
+#include "train/dry_run.h"
 #include "train/evaluate.h"
 #include "train/init_from.h"
 #include "train/json.h"
@@ -52,7 +53,7 @@ class JobRun {
       : job_(with_training_numbers(job)),
         saved_job_(job_),
         request_(request),
-        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment)),
+        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment, request.dry_run)),
         session_(make_session(job, dataset_->channels())),
         trainer_(session_.context, session_.precision, *session_.model, make_criterion(job.loss),
                  trainer_options(job, signals_)),
@@ -142,11 +143,10 @@ void JobRun::check_validation_cases() const {
 
 void JobRun::dry_run() {
   log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
+  check_validation_cases();
+  initialise_from(job_.model, trainer_);
   make_loader();
-  const StepReport report = trainer_.step(*loader_);
-  log_info("dry run: one step took {:.0f} ms, loss {:.4f}, event {}; peak memory {}; nothing was written",
-           report.step_ms, report.loss + loss_offset(job_.loss), event_name(report.event),
-           memory_text(session_.context.device));
+  log_info("{}", dry_run_report(job_, request_, trainer_, trainer_.step(*loader_)));
 }
 
 void JobRun::resume(const RunFolder& folder) {

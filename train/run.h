@@ -9,7 +9,7 @@ namespace tandem {
 
 struct RunRequest {
   RunFolderRequest folder;
-  bool dry_run = false;  // build everything, take one step, write nothing
+  bool dry_run = false;  // build everything, take one step, say what would happen, write nothing
   bool progress = true;
 };
 
