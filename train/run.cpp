@@ -112,7 +112,7 @@ void JobRun::run(std::filesystem::path& folder) {
   folder_->checkpoint() ? resume(*folder_) : initialise_from(job_.model, trainer_);  // may fail
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
-  log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
+  log_info("{}", start_report(job_, session_, trainer_, std::ssize(dataset_->cases())));
   log_info("run folder {}", folder_->path().string());
   if (step() > 0) log_info("resumed from step {} of {}", step(), total());
   metrics_ = std::make_unique<MetricsLog>(folder_->metrics_path());
@@ -142,7 +142,7 @@ void JobRun::check_validation_cases() const {
 }
 
 void JobRun::dry_run() {
-  log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
+  log_info("{}", start_report(job_, session_, trainer_, std::ssize(dataset_->cases())));
   check_validation_cases();
   initialise_from(job_.model, trainer_);
   make_loader();
