@@ -78,7 +78,9 @@ class Sweep {
         folder_(flags.folder.value_or("runs/" + fs::path(flags.file).stem().string() + "-sweep")) {}
 
   int run() {
-    SweepRecord record(folder_, fs::absolute(flags_.file).lexically_normal().string(), flags_.overrides);
+    JobOptions job = load_job(flags_.file, flags_.overrides);
+    SweepRecord record(folder_, fs::absolute(flags_.file).lexically_normal().string(), flags_.overrides,
+                       emit_yaml(fields(job)));
     const StopSignals signals;
     for (std::size_t i = 0; i < points_.size() && !signals.requested(); ++i)
       results_.push_back(attempt(fmt::format("{:03}", i + 1), points_[i], record, signals));

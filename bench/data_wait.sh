@@ -34,7 +34,7 @@ for ((i = 1; i <= cases; ++i)); do
     "$tandem" data synth "$name.nii.gz" --label "${name}_label.nii.gz" --shape "$shape" --seed "$i" --overwrite > /dev/null
   fi
 done
-echo "data: $cases cases of $shape voxels ($format), $(du -sh "$folder/cases" | cut -f1) compressed"
+echo "data: $cases cases of $shape voxels ($format), $(du -sh --exclude=.tandem-cache "$folder/cases" | cut -f1) compressed"
 [ "$generate" = 1 ] && exit 0
 cat > "$folder/job.yaml" <<YAML
 name: data_wait
@@ -95,6 +95,8 @@ if group:
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 kind = "control group (page cache included)" if group else "RLIMIT_DATA (page cache not limited)"
 print(f"limit: {limit / 2**20:.0f} MiB by {kind}; peak resident {peak:.0f} MiB; exit code {code}; {seconds:.0f} s in all")
+if code == -9:
+    sys.exit("killed: the limit is too small for cases, model and activations together")
 if code != 0:
     sys.exit(open(f"{folder}/out.txt").read()[-2000:])
 lines = [line for line in map(json.loads, open(f"{folder}/run/metrics.jsonl")) if line["kind"] == "step" and line["step"] > 1]

@@ -212,10 +212,9 @@ BrickFile::~BrickFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-std::vector<std::byte> BrickFile::read_brick(const Index3& brick) const {
+void BrickFile::read_brick(const Index3& brick, std::span<std::byte> bytes) const {
   const Index3 counts = brick_counts(info_.shape);
   const std::int64_t number = (brick[0] * counts[1] + brick[1]) * counts[2] + brick[2];
-  std::vector<std::byte> bytes(as_size(brick_bytes(info_)));
   if (!read_at(descriptor_, bytes, voxels_at_ + number * brick_bytes(info_)))
     fail_system(path_, "cannot be read");
   std::uint64_t digest = 0;
@@ -225,7 +224,6 @@ std::vector<std::byte> BrickFile::read_brick(const Index3& brick) const {
                 fmt::format("[cache] {}: brick {}: got another digest than was written, expected the same",
                             path_.string(), to_string(brick)),
                 "The disk has changed it: delete the file, it is made again.");
-  return bytes;
 }
 
 void BrickFile::read(const Index3& begin, const Index3& size, const BrickParts& parts) const {
@@ -240,11 +238,12 @@ void BrickFile::read(const Index3& begin, const Index3& size, const BrickParts& 
             (high[2] - low[2]) * values,
             to.begin() + (((z - begin[0]) * size[1] + y - begin[1]) * size[2] + low[2] - begin[2]) * values);
   };
+  std::vector<std::byte> bytes(as_size(brick_bytes(info_)));  // one for all: large blocks are slow to come by
   Index3 brick;
   for (brick[0] = first[0]; brick[0] <= last[0]; ++brick[0])
     for (brick[1] = first[1]; brick[1] <= last[1]; ++brick[1])
       for (brick[2] = first[2]; brick[2] <= last[2]; ++brick[2]) {
-        const std::vector<std::byte> bytes = read_brick(brick);
+        read_brick(brick, bytes);
         Index3 corner, low, high;
         for (std::size_t a = 0; a < 3; ++a) {
           corner[a] = brick[a] * kEdge;

@@ -62,7 +62,7 @@ class BrickFile {
 
  private:
   BrickFile() = default;
-  std::vector<std::byte> read_brick(const Index3& brick) const;
+  void read_brick(const Index3& brick, std::span<std::byte> bytes) const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

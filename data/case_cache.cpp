@@ -148,7 +148,7 @@ std::unique_ptr<PreparedCase> open_cached(const CaseEntry& entry, const DataOpti
 
 std::int64_t memory_for_cases(const DataOptions& data, std::int64_t reading_bytes) {
   const std::int64_t free = free_memory_bytes();
-  return std::max<std::int64_t>(0, std::min({data.cache_bytes, free / 2, free - free / 10 - reading_bytes}));
+  return std::max<std::int64_t>(0, std::min({data.cache_bytes, free / 4, free - free / 10 - reading_bytes}));
 }
 
 }  // namespace tandem

@@ -26,8 +26,9 @@ CacheKey cache_key(const CaseEntry& entry, const DataOptions& data);
 std::unique_ptr<PreparedCase> open_cached(const CaseEntry& entry, const DataOptions& data,
                                           const std::filesystem::path& folder);
 
-// Bytes that cached cases may take in memory: data.cache_bytes, but at most half of what is free now
-// (data/free_memory), and a tenth less than all of it while `reading_bytes` are needed to prepare one case.
+// Bytes that cached cases may take in memory: data.cache_bytes, but at most a quarter of what is free now
+// (data/free_memory), for the model's activations come after them, and a tenth less than all of it while
+// `reading_bytes` are needed to prepare one case.
 std::int64_t memory_for_cases(const DataOptions& data, std::int64_t reading_bytes = 0);
 
 }  // namespace tandem

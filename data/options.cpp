@@ -287,7 +287,7 @@ Fields fields(DataOptions& o) {
           "bricks on disk, made once and shared by runs; none: patches are read from case files (other "
           "cases: ram)")
       .bytes("cache_bytes", o.cache_bytes, {.min = 0},
-             "Most memory for cached cases, and never more than half of what is free")
+             "Most memory for cached cases, and never more than a quarter of what is free")
       .path("cache_folder", o.cache_folder,
             "Folder of the disk cache; null: .tandem-cache beside the first training case, or a temporary "
             "folder")

@@ -36,13 +36,14 @@ Tensor region_targets(const Tensor& classes, const LabelMap& labels) {
 
 }  // namespace
 
-PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment)
+PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment,
+                           bool dry_run)
     : masked_channels_(masked_channels(data.normalize)),
       labels_(checked_labels(data)),
       patch_(patch),
       augment_(augment) {
   class_weights_ = patch_class_weights(patch, labels_);
-  add_cases(data);
+  add_cases(data, dry_run);
   if (patch.sampling == PatchSampling::kGrid) add_grid();
 }
 
@@ -65,10 +66,15 @@ std::vector<CaseInfo> read_infos(const std::vector<CaseEntry>& entries, const Da
 
 }  // namespace
 
-void PatchDataset::add_cases(const DataOptions& data) {
+void PatchDataset::add_case(const CaseEntry& entry, const DataOptions& data, bool in_memory) {
+  cases_.push_back(std::make_unique<PreparedCase>(open_case(entry, data.orientation), data, in_memory));
+  if (cases_.back()->in_memory()) cases_.back()->release_source();
+}
+
+void PatchDataset::add_cases(const DataOptions& data, bool dry_run) {
   const std::vector<CaseEntry> entries = training_cases(data);
   const std::vector<CaseInfo> infos = read_infos(entries, data);
-  std::int64_t cached_bytes = 0, on_disk = 0, reading_bytes = 0;
+  std::int64_t cached_bytes = 0, on_disk = 0, disk_bytes = 0, reading_bytes = 0;
   for (const CaseInfo& info : infos)
     reading_bytes = std::max(reading_bytes, PreparedCase::reading_bytes(info, data));
   const std::int64_t most_bytes = memory_for_cases(data, reading_bytes);
@@ -80,19 +86,23 @@ void PatchDataset::add_cases(const DataOptions& data) {
     const std::int64_t bytes = PreparedCase::memory_bytes(infos[i], data);
     const bool fits = data.cache == CacheKind::kRam && cached_bytes + bytes <= most_bytes;
     if (fits) cached_bytes += bytes;
+    const std::size_t before = cases_.size();
     if (fits || data.cache == CacheKind::kNone) {
-      cases_.push_back(
-          std::make_unique<PreparedCase>(open_case(entry, data.orientation), data, fits || !by_box));
-      if (cases_.back()->in_memory()) cases_.back()->release_source();
+      add_case(entry, data, fits || !by_box);
     } else {
-      if (folder.empty()) folder = cache_folder(data);
-      cases_.push_back(open_cached(entry, data, folder));
       ++on_disk;
+      disk_bytes += bytes;
+      if (dry_run && (by_box || cases_.empty())) add_case(entry, data, !by_box);
+      if (!dry_run && folder.empty()) folder = cache_folder(data);
+      if (!dry_run) cases_.push_back(open_cached(entry, data, folder));
     }
-    if (cases_.back()->foreground().present_foreground().empty())
+    if (cases_.size() > before && cases_.back()->foreground().present_foreground().empty())
       log_warning("[data] {}: has no foreground voxel; its patches are placed at random", entry.file());
   }
-  if (on_disk > 0)
+  if (on_disk > 0 && dry_run)
+    log_info("{} of {} cases would be read from the disk cache, about {:.2f} GiB", on_disk, entries.size(),
+             static_cast<double>(disk_bytes) / (1 << 30));
+  else if (on_disk > 0)
     log_info("{} of {} cases are read from the cache {}", on_disk, cases_.size(), folder.string());
 }
 

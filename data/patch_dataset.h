@@ -21,7 +21,10 @@ class PatchDataset final : public Dataset {
   // Samples carry /weight where a case has it; voxels of other cases, and beyond a case, weigh 1. With
   // data.regions their labels are [1, R, D, H, W]: 1 in the regions that hold a voxel, else 0, or
   // kIgnoredLabel in all of them.
-  PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment);
+  // `dry_run`: nothing is written: of the cases that would be read from the disk cache only those are used
+  // that can be read from their files box by box, else the first.
+  PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment,
+               bool dry_run = false);
 
   std::int64_t size() const override {
     return static_cast<std::int64_t>(grid_.empty() ? cases_.size() : grid_.size());
@@ -37,7 +40,8 @@ class PatchDataset final : public Dataset {
     std::size_t number = 0;  // of the case
     Index3 origin{};
   };
-  void add_cases(const DataOptions& data);
+  void add_cases(const DataOptions& data, bool dry_run);
+  void add_case(const CaseEntry& entry, const DataOptions& data, bool in_memory);
   void add_grid();
   Index3 draw_place(const PreparedCase& source, const Draw& draw) const;
 

@@ -55,6 +55,7 @@ void PreparedCase::prepare_image(const DataOptions& options) {
   const std::int64_t voxels = voxel_count(size);
   std::vector<float> planes(as_size(voxels * channels()));
   source_->read_image(crop_begin_, size, planes);
+  source_->release_image();
   const bool any_masked = !masked_channels(options.normalize).empty();
   const std::vector<std::uint8_t> mask =
       any_masked ? nonzero_mask(planes, size) : std::vector<std::uint8_t>();

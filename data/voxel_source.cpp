@@ -57,6 +57,8 @@ class NiftiSource final : public VoxelSource {
     copy_box(labels_.values, info_.geometry.shape(), begin, size, values);
   }
 
+  void release_image() override { std::vector<float>().swap(image_.values); }
+
  private:
   Volume image_;
   LabelVolume labels_;

@@ -34,6 +34,8 @@ class VoxelSource {
   virtual void read_weights(const Index3&, const Index3&, std::span<float> values) const {
     std::fill(values.begin(), values.end(), 1.0f);
   }
+  // The image is not read again; its memory may go.
+  virtual void release_image() {}
 };
 
 // Error{kData} naming `other_file` unless both grids have one shape and affines that differ by at most 1e-3

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/label_map.h"
+#include "train/dry_run.h"
 #include "train/evaluate.h"
 #include "train/init_from.h"
 #include "train/overfit.h"
@@ -23,7 +24,7 @@ void JobRun::run(std::filesystem::path& folder) {
   folder_->checkpoint() ? resume(*folder_) : initialise_from(job_.model, trainer_);
   JobOptions resolved = job_;
   folder_->describe(emit_yaml(fields(resolved)), environment_json(run_environment(job_, session_.context)));
-  const std::string start_text = start_report(job_, session_, trainer_, dataset_->size());
+  const std::string start_text = start_report(job_, session_, trainer_, std::ssize(dataset_->cases()));
   log_info("{}", start_text);
   log_info("run folder {}", folder_->path().string());
   if (step() > 0) log_info("resumed from step {} of {}", step(), total());
@@ -55,12 +56,11 @@ void JobRun::open_log() {
 }
 
 void JobRun::dry_run() {
-  log_info("{}", start_report(job_, session_, trainer_, dataset_->size()));
+  log_info("{}", start_report(job_, session_, trainer_, std::ssize(dataset_->cases())));
+  checked_validation_cases(job_.data, dataset_->channels());
+  initialise_from(job_.model, trainer_);
   make_loader();
-  const StepReport report = trainer_.step(*loader_);
-  log_info("dry run: one step took {:.0f} ms, loss {:.4f}, event {}; peak memory {}; nothing was written",
-           report.step_ms, report.loss + loss_offset(job_.loss), event_name(report.event),
-           memory_text(session_.context.device));
+  log_info("{}", dry_run_report(job_, request_, trainer_, trainer_.step(*loader_)));
 }
 
 void JobRun::resume(const RunFolder& folder) {

@@ -32,7 +32,7 @@ class JobRun {
       : job_(with_training_numbers(job)),
         saved_job_(job_),
         request_(request),
-        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment)),
+        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment, request.dry_run)),
         session_(make_session(job, dataset_->channels())),
         trainer_(session_.context, session_.precision, *session_.model, make_criterion(job_, *dataset_),
                  trainer_options(job_, [this] { return signals_.requested(); })),

@@ -85,7 +85,8 @@ PlanSurvey survey_for_plan(const std::vector<std::string>& patterns) {
     survey.data.format = "nnunet";
     complete_from_nnunet(survey.data);
   }
-  for (const CaseEntry& entry : training_cases(survey.data)) add_case(entry, survey);
+  for (const CaseEntry& entry : nnunet ? training_cases(survey.data) : list_cases(patterns))
+    add_case(entry, survey);
   if (survey.cases.empty()) fail(ErrorKind::kData, "[plan] got no cases, expected at least one");
   if (!nnunet && is_nifti_name(survey.cases.front().file)) survey.data.format = "nifti";
   if (survey.label_voxels.size() > kMaxClasses)

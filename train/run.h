@@ -12,7 +12,7 @@ namespace tandem {
 
 struct RunRequest {
   RunFolderRequest folder;
-  bool dry_run = false;  // build everything, take one step, write nothing
+  bool dry_run = false;  // build everything, take one step, say what would happen, write nothing
   bool progress = true;
   std::optional<std::int64_t> overfit;  // train on so many fixed patches of overfit_job()
 };

@@ -2,6 +2,7 @@
 #include "train/sweep.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cmath>
@@ -140,8 +141,10 @@ void read_scores(const fs::path& folder, SweepResult& result) {
   }
 }
 
-SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const Overrides& base)
+SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const Overrides& base,
+                         const std::string& resolved)
     : path_(folder / "sweep.jsonl") {
+  const std::string digest = fmt::format("{:016x}", XXH3_64bits(resolved.data(), resolved.size()));
   std::error_code error;
   fs::create_directories(folder, error);
   bool found = false;
@@ -153,6 +156,12 @@ SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const O
                     fmt::format("[sweep] {}: got a sweep of {} {}, expected {} {}", folder.string(),
                                 member(members, "job"), member(members, "overrides"), job, joined(base)),
                     "Choose another --sweep-dir.");
+      if (member(members, "digest") != digest)
+        throw Error(
+            ErrorKind::kUsage,
+            fmt::format("[sweep] {}: {}: got a job that has changed, expected the one of the first run",
+                        folder.string(), job),
+            "Choose another --sweep-dir, or take the change back.");
     } else {
       SweepResult result{.run = member(members, "run"), .overrides = {member(members, "overrides")}};
       result.exit_code = static_cast<int>(read_integer(member(members, "exit_code")).value.value_or(1));
@@ -162,7 +171,12 @@ SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const O
   });
   if (found) return;
   std::ofstream file(path_, std::ios::app);
-  file << JsonObject().add("kind", "sweep").add("job", job).add("overrides", joined(base)).text()
+  file << JsonObject()
+              .add("kind", "sweep")
+              .add("job", job)
+              .add("overrides", joined(base))
+              .add("digest", digest)
+              .text()
        << std::endl;
   if (!file)
     fail(ErrorKind::kResource, "[sweep] {}: cannot be written, expected a folder for the runs",

@@ -33,14 +33,16 @@ struct SweepResult {
 // Fills step, loss and scores from metrics.jsonl of `folder`; a missing file changes nothing.
 void read_scores(const std::filesystem::path& folder, SweepResult& result);
 
-// sweep.jsonl of the folder: {"kind": "sweep", "job", "overrides"} of the whole sweep, then one line per
-// attempt,
-// {"kind": "run", "run", "overrides", "exit_code", "seconds"}; of several of one run the last counts.
+// sweep.jsonl of the folder: {"kind": "sweep", "job", "overrides", "digest"} of the whole sweep, then one
+// line per attempt, {"kind": "run", "run", "overrides", "exit_code", "seconds"}; of several of one run the
+// last counts.
 class SweepRecord {
  public:
-  // Makes the folder, or reads what is there. Error{kUsage} if it holds a sweep of another job or other base
-  // overrides.
-  SweepRecord(const std::filesystem::path& folder, const std::string& job, const Overrides& base);
+  // Makes the folder, or reads what is there. `resolved` is the job with the base overrides and all defaults.
+  // Error{kUsage} if it holds a sweep of another job, of other base overrides, or of a job that has changed
+  // since.
+  SweepRecord(const std::filesystem::path& folder, const std::string& job, const Overrides& base,
+              const std::string& resolved);
   // The last attempt at `run`; nothing if there was none. Error{kUsage} if it had other overrides.
   std::optional<SweepResult> find(const std::string& run, const Overrides& overrides) const;
   void add(const SweepResult& result);

@@ -2,6 +2,8 @@
 import csv
 import re
 import shutil
+import signal
+import time
 
 from harness import CommandLineTest, main
 
@@ -33,6 +35,22 @@ class SweepTest(CommandLineTest):
         missing.unlink()
         self.assertEqual(again.count("done before"), 2)
         self.assertEqual([row["status"] for row in self.rows(folder)], ["done"] * 3)
+
+    def test_a_stopped_sweep_goes_on(self):
+        job, folder = self.job("stopped.yaml", compute="fp32", iterations=400, every=50), self.folder / "stopped sweep"
+        words = ("sweep", job, "--grid", "seed=[1, 2]", "--sweep-dir", folder)
+        sweep = self.start(*words)
+        while not (folder / "001" / "metrics.jsonl").exists() and sweep.poll() is None:
+            time.sleep(0.01)
+        sweep.send_signal(signal.SIGTERM)
+        text = sweep.communicate(timeout=300)[1]
+        self.assertEqual(sweep.returncode, 75, text)
+        self.assertIn("Go on with the same command", text)
+        self.assertEqual([row["status"] for row in self.rows(folder)], ["stopped"])
+        self.assertIn("a checkpoint is saved", (folder / "001.out").read_text(encoding="utf-8"))
+        self.tandem(*words)
+        self.assertEqual([(row["status"], row["step"]) for row in self.rows(folder)], [("done", "400")] * 2)
+        self.assertIn("resumed from step", (folder / "001.out").read_text(encoding="utf-8"))
 
     def test_a_wrong_key_is_found_before_the_first_run(self):
         folder = self.folder / "wrong"

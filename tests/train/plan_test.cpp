@@ -90,6 +90,20 @@ TEST(Plan, SpacingsAndMistakes) {
               HasSubstr("got labels of 0 only"));
 }
 
+TEST(Plan, NiftiImagesWithLabelMaps) {
+  const TempFolder folder;
+  Volume image{testing::plain_grid({16, 16, 16}), 1, std::vector<float>(4096, 3)};
+  LabelVolume labels{testing::plain_grid({16, 16, 16}), std::vector<std::int32_t>(4096, 4)};
+  write_nifti(folder / "a.nii.gz", image);
+  write_nifti(folder / "a_label.nii.gz", labels);
+  const PlanSurvey survey = survey_for_plan({folder.path().string()});
+  const JobOptions job = job_of(plan_text(survey, plan_job(survey, 8), "p", {"."}, 8));
+  EXPECT_EQ(job.data.format, "nifti");
+  EXPECT_EQ(job.data.normalize.front().kind, NormalizeKind::kZscore);
+  EXPECT_FALSE(job.data.split.active());  // one case
+  EXPECT_EQ(job.select.metric, "none");
+}
+
 TEST(Plan, AnNnunetFolderKeepsItsLabelsAndSides) {
   const TempFolder folder;
   fs::create_directories(folder / "imagesTr");

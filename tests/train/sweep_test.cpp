@@ -45,22 +45,25 @@ TEST(SweepRecord, RemembersAndRefusesAnotherSweep) {
   const TempFolder folder;
   const std::filesystem::path path = folder / "sweep";
   {
-    SweepRecord record(path, "/a/job.yaml", {"seed=1"});
+    SweepRecord record(path, "/a/job.yaml", {"seed=1"}, "a: 1");
     EXPECT_FALSE(record.find("001", {"x=1"}));
     record.add({.run = "001", .overrides = {"x=1", "y=2"}, .exit_code = 5, .seconds = 2.5});
   }
-  SweepRecord record(path, "/a/job.yaml", {"seed=1"});
+  SweepRecord record(path, "/a/job.yaml", {"seed=1"}, "a: 1");
   ASSERT_TRUE(record.find("001", {"x=1", "y=2"}));
   EXPECT_EQ(record.find("001", {"x=1", "y=2"})->exit_code, 5);
   EXPECT_EQ(record.find("001", {"x=1", "y=2"})->seconds, 2.5);
   EXPECT_EQ(record.find("001", {"x=1", "y=2"})->overrides.size(), 2u);
   record.add({.run = "001", .overrides = {"x=1", "y=2"}});
-  EXPECT_TRUE(
-      SweepRecord(path, "/a/job.yaml", {"seed=1"}).find("001", {"x=1", "y=2"})->done());  // the last counts
+  EXPECT_TRUE(SweepRecord(path, "/a/job.yaml", {"seed=1"}, "a: 1")
+                  .find("001", {"x=1", "y=2"})
+                  ->done());  // the last counts
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { record.find("001", {"x=2"}); }),
               HasSubstr("run 001: got 'x=2', expected 'x=1 y=2'"));
-  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { SweepRecord(path, "/a/job.yaml", {}); }),
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { SweepRecord(path, "/a/job.yaml", {}, "a: 1"); }),
               HasSubstr("got a sweep of /a/job.yaml seed=1"));
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { SweepRecord(path, "/a/job.yaml", {"seed=1"}, "a: 2"); }),
+              HasSubstr("got a job that has changed"));
 }
 
 TEST(SweepResults, ScoresCsvAndOrder) {
