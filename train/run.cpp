@@ -17,6 +17,7 @@
 #include "train/evaluate.h"
 #include "train/init_from.h"
 #include "train/json.h"
+#include "train/memory_estimate.h"
 #include "train/metrics_log.h"
 #include "train/precision_policy.h"
 #include "train/progress.h"
@@ -39,8 +40,7 @@ TrainerOptions trainer_options(const JobOptions& job, const StopSignals& signals
           .stop_requested = [&signals] { return signals.requested(); }};
 }
 
-// The job with what its normalisation takes from the training set: so it stands in the run folder, where
-// evaluation and prediction find it.
+// The job with what its normalisation takes from the training set, for evaluation and prediction too.
 JobOptions with_training_numbers(const JobOptions& job) {
   JobOptions result = job;
   result.data = with_fingerprint(job.data);
@@ -168,11 +168,13 @@ void JobRun::resume(const RunFolder& folder) {
 }
 
 void JobRun::make_loader() {
-  loader_ = std::make_unique<Loader>(dataset_, LoaderOptions{.batch_size = job_.train.batch_size,
-                                                             .seed = static_cast<std::uint64_t>(job_.seed),
-                                                             .first_batch = step() * job_.train.accumulate,
-                                                             .workers = job_.data.workers,
-                                                             .prefetch = job_.data.prefetch});
+  const LoaderOptions options{.batch_size = job_.train.batch_size,
+                              .seed = static_cast<std::uint64_t>(job_.seed),
+                              .first_batch = step() * job_.train.accumulate,
+                              .workers = job_.data.workers,
+                              .prefetch = job_.data.prefetch,
+                              .stop_requested = [this] { return signals_.requested(); }};
+  loader_ = std::make_unique<Loader>(dataset_, options);
 }
 
 void JobRun::train() {
@@ -191,8 +193,7 @@ bool JobRun::validates_now() const {
   return step() == total() || (job_.validate.every > 0 && step() % job_.validate.every == 0);
 }
 
-// Whether the present step's validation, if it has one, is in metrics.jsonl: a stop may have come between a
-// step and its validation.
+// Whether the present step's validation, if any, is in metrics.jsonl: a stop may have come in between.
 bool JobRun::is_validated() const {
   if (step() == 0 || job_.data.validation.empty() || !validates_now()) return true;
   std::ifstream file(folder_->metrics_path());
@@ -243,9 +244,8 @@ void JobRun::attempt() {
     if (outgrown) throw;
     keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
     save();
-    throw Error(
-        error.kind(), error.text(),
-        error.hint() + fmt::format("\nThe state before it is saved in {}.", folder_->path().string()));
+    throw Error(error.kind(), error.text(),
+                error.hint() + fmt::format("\nThe state before it is kept in {}.", folder_->path().string()));
   }
 }
 
@@ -308,8 +308,7 @@ void JobRun::validate() {
     const EvaluationRequest request{.window = window_options(job_.validate, job_.patch, job_.augment),
                                     .metrics = metric_options(job_.validate)};
     const SegmentationScores scores = evaluate_cases(job_.data, validation_cases(job_.data), request, model);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    note_validation(scores, seconds.count());
+    note_validation(scores, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kStopped) stop();
     if (error.kind() != ErrorKind::kNumeric) throw;
@@ -383,6 +382,7 @@ void run_training(const JobOptions& job, const RunRequest& request) {
   if (!job.data.regions.empty())
     fail(ErrorKind::kConfig, "[loss] {}: got data.regions, expected none: no loss takes regions yet",
          job.loss.name);
+  expect_memory_for(job);
   JobOptions current = job;
   RunRequest next = request;
   while (true) {
