@@ -1,6 +1,7 @@
 """What goes wrong around a run: folders, data, memory, locale, a second trainer, a death at any call."""
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -190,6 +191,25 @@ class FailureTest(harness.CommandLineTest):
             self.assertRegex(done.stderr, r"Set patch\.size=\[\d+, \d+, \d+\] \(about [0-9.]+ [MG]iB\)")
         self.assertFalse((self.folder / "huge").exists())
         self.assertIn("a training step of batch 2 takes about", self.tandem("summary", job).stdout)
+
+    def test_the_estimate_is_within_a_quarter_of_what_the_process_takes(self):
+        if harness.is_sanitized():
+            self.skipTest("sanitizers take memory of their own")
+        job = self.job("resident.yaml", compute="fp32")
+        size = ("model.features=[16, 32, 64]", "patch.size=[40, 40, 40]")
+
+        def resident(*words):
+            process = subprocess.Popen([harness.PROGRAM, "train", job, "--dry-run", *words], stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            return usage.ru_maxrss / 1024
+        text = self.tandem("summary", job, *size).stdout
+        foreseen = float(re.search(r"a training step of batch 2 takes about ([0-9.]+) MiB", text)[1])
+        taken = resident(*size) - resident()  # less the program, its libraries and the cases
+        print(f"foreseen {foreseen:.0f} MiB, taken {taken:.0f} MiB")
+        self.assertGreater(foreseen, taken / 1.25)
+        self.assertLess(foreseen, taken * 1.25)
 
     def test_a_limit_of_the_process_counts_as_memory(self):
         def limit():

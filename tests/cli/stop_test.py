@@ -47,23 +47,24 @@ class StopTest(harness.CommandLineTest):
 
     def test_a_scheduler_that_sends_term_and_later_kill(self):
         """As SLURM does: the run is out before the grace time is over, and the requeued job goes on."""
-        job = self.job("slurm.yaml", iterations=60, every=1000)
+        job = self.job("slurm.yaml", iterations=40, every=1000)
         whole, queued = self.folder / "slurm whole", self.folder / "slurm queued"
         self.tandem("train", job, "--run-dir", whole, "--no-progress")
-        codes = []
+        codes, metrics = [], queued / "metrics.jsonl"
         while not codes or codes[-1] == 75:
+            before = metrics.stat().st_size if metrics.exists() else 0
             process = self.start("train", job, "--run-dir", queued, "--resume", "auto", "--no-progress")
+            while process.poll() is None and (not metrics.exists() or metrics.stat().st_size == before):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
             try:
-                process.communicate(timeout=0.5)
+                process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.communicate(timeout=30)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    self.fail("still running 30 s after SIGTERM")
+                process.kill()
+                self.fail("still running 30 s after SIGTERM")
             codes.append(process.returncode)
-            self.assertLess(len(codes), 100)
+            self.assertLess(len(codes), 70)
+        self.assertGreater(len(codes), 2)
         self.assertEqual(set(codes) - {75, 0}, set())
         self.assertIn("identical", self.tandem("ckpt", "diff", whole, queued).stdout)
 
@@ -94,7 +95,7 @@ class StopTest(harness.CommandLineTest):
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "no /proc")
     def test_two_thousand_steps_take_no_more_memory(self):
-        job = self.job("long.yaml", iterations=2000, every=400)
+        job = self.job("long.yaml", iterations=2000, every=50)
         run = self.folder / "long"
         process = self.start("train", job, "--run-dir", run, "--no-progress", "model.features=[2, 4]", "patch.size=[4, 4, 4]",
                              "train.batch_size=1", "data.workers=1")
@@ -110,12 +111,12 @@ class StopTest(harness.CommandLineTest):
                 pass
         self.assertEqual(process.returncode, 0, process.communicate()[1])
         process.communicate()
-        # The first save is behind, the last one and the validation at the end are not in it.
-        warm = min(step for step in pages if step >= 500)
-        last = max(step for step in pages if step < 1990)
-        self.assertGreater(last - warm, 1000, "steps that were watched")
-        growth = (pages[last] - pages[warm]) * os.sysconf("SC_PAGESIZE") / (last - warm)
-        print(f"{growth:.0f} bytes a step from step {warm} to {last}")
+        # A save takes and gives back some MiB: the greatest of many samples is compared.
+        early = [n for step, n in pages.items() if 500 <= step < 1000]
+        late = [n for step, n in pages.items() if 1500 <= step < 1990]
+        self.assertGreater(min(len(early), len(late)), 2, "samples")
+        growth = (max(late) - max(early)) * os.sysconf("SC_PAGESIZE") / 1000
+        print(f"{growth:.0f} bytes a step")
         # Sanitizers keep freed memory: there only a gross leak shows.
         self.assertLess(growth, 65536 if harness.is_sanitized() else 1024)
 
