@@ -22,7 +22,13 @@ const char* const kReport =
 void print_error(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::fflush(stdout);
-  tandem::write_log(tandem::LogLevel::kError, text);  // to the run's log.txt too
+  try {
+    tandem::write_log(tandem::LogLevel::kError, text);  // to the run's log.txt too
+  } catch (...) {  // no memory or no disk for it: what happened is told all the same
+    std::fputs("error: ", stderr);
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fputc('\n', stderr);
+  }
 }
 
 int run(const std::vector<std::string>& words) {

@@ -7,8 +7,10 @@
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
+#include "data/free_memory.h"
 #include "data/split.h"
 #include "data/voxel_source.h"
+#include "train/memory_estimate.h"
 #include "train/run_report.h"
 #include "train/session.h"
 
@@ -51,7 +53,7 @@ class Summary {
     (*session.model)(tape.constant(image));
   }
 
-  void print(const JobOptions& job, const ModelSession& session) const;
+  void print(const JobOptions& job, const ModelSession& session, const StepMemory& memory) const;
 
  private:
   void add(std::string_view op, const std::string& module, const Tensor& value) {
@@ -71,7 +73,7 @@ class Summary {
   std::vector<Row> rows_;
 };
 
-void Summary::print(const JobOptions& job, const ModelSession& session) const {
+void Summary::print(const JobOptions& job, const ModelSession& session, const StepMemory& memory) const {
   fmt::print("{:<22} {:<16} {:<28} {:>12} {:>10}\n", "module", "op", "output", "parameters", "MMAC");
   double macs = 0;
   for (const Row& row : rows_) {
@@ -90,6 +92,8 @@ void Summary::print(const JobOptions& job, const ModelSession& session) const {
              macs / 1e9, samples, 3 * 2 * macs * samples / 1e9);
   fmt::print("compute      {} on {}\n", name(session.context.compute), name(session.context.device));
   fmt::print("memory       forward of one sample peaks at {}\n", memory_text(session.context.device));
+  fmt::print("             a training step of batch {} takes about {}\n", job.train.batch_size,
+             memory_text(memory, job.patch.size, job.train.batch_size));
 }
 
 int summarise(const Flags& flags) {
@@ -103,8 +107,10 @@ int summarise(const Flags& flags) {
                   "Give --channels N.");
     channels = read_case_info(cases.front(), job.data.orientation).channels;
   }
+  const StepMemory memory = measure_step_memory(job, channels);
+  expect_step_fits(memory, job, free_memory_bytes());  // as training would; before anything is computed
   ModelSession session = make_session(job, channels);
-  Summary(session, job, channels).print(job, session);
+  Summary(session, job, channels).print(job, session, memory);
   return 0;
 }
 

@@ -231,10 +231,13 @@ void write_geometry(Hdf5File& file, const std::string& object, const Geometry& g
 void CaseFile::read_weights(const Index3& begin, const Index3& size, std::span<float> values) const {
   if (!info_.has_weights) return VoxelSource::read_weights(begin, size, values);
   file_.read_box(kWeight, NumberType::kF32, begin, size, std::as_writable_bytes(values));
-  for (const float value : values)
-    if (!std::isfinite(value) || value < 0)
-      fail(ErrorKind::kData, "[case] {}: /weight: got {}, expected finite weights of 0 or more", info_.file,
-           value);
+  const auto bad = std::find_if(values.begin(), values.end(),
+                                [](float value) { return !std::isfinite(value) || value < 0; });
+  if (bad == values.end()) return;
+  const std::int64_t i = bad - values.begin(), row = i / size[2];
+  const Index3 voxel{begin[0] + row / size[1], begin[1] + row % size[1], begin[2] + i % size[2]};
+  fail(ErrorKind::kData, "[case] {}: /weight: got {} at {} (z, y, x), expected finite weights of 0 or more",
+       info_.file, *bad, to_string(voxel));
 }
 
 void probe_case_file(const fs::path& path, bool whole) {

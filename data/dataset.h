@@ -19,12 +19,12 @@ struct Draw {
 };
 
 struct Sample {
-  Tensor image;   // F32 [1, C, D, H, W]; stored D, H, W, C
-  Tensor label;   // I32 [1, 1, D, H, W]: one entry per row of the logits, or [1, R, D, H, W]: 0 or 1 per
-                  // region; kIgnoredLabel: in no loss
+  Tensor image;  // F32 [1, C, D, H, W]; stored D, H, W, C
+  Tensor label;  // I32 [1, 1, D, H, W]: one entry per row of the logits, or [1, R, D, H, W]: 0 or 1 per
+                 // region; kIgnoredLabel: in no loss
   std::string id;
   Index3 origin{};  // of the patch in its case; negative where it is padded
-  Tensor weight;  // F32 [1, 1, D, H, W]: of each voxel in the loss; undefined where no case has weights
+  Tensor weight;    // F32 [1, 1, D, H, W]: of each voxel in the loss; undefined where no case has weights
 };
 
 class Dataset {
@@ -34,6 +34,8 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   // Sample `index` of 0..size()-1. Called by several threads at a time; opens no parallel region.
   virtual Sample get(std::int64_t index, const Draw& draw) const = 0;
+  // What a message calls sample `index`: its file where it has one.
+  virtual std::string name(std::int64_t index) const { return "sample " + std::to_string(index); }
 };
 
 }  // namespace tandem

@@ -24,8 +24,12 @@ std::recursive_mutex& library_mutex() {
 std::string hdf5_reason() {
   std::string reason;
   const auto take = [](unsigned, const H5E_error2_t* entry, void* text) -> herr_t {
-    if (entry->desc != nullptr && *entry->desc != '\0') *static_cast<std::string*>(text) = entry->desc;
-    return 0;
+    try {  // no exception may pass through libhdf5: see children()
+      if (entry->desc != nullptr && *entry->desc != '\0') *static_cast<std::string*>(text) = entry->desc;
+      return 0;
+    } catch (const std::bad_alloc&) {
+      return -1;
+    }
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, take, &reason);
   H5Eclear2(H5E_DEFAULT);
@@ -195,16 +199,27 @@ std::vector<std::string> Hdf5File::children(std::string_view group) const {
   const Hdf5Handle object = open_hdf5_object(state_->file.get(), name(), group);
   if (H5Iget_type(object.get()) != H5I_GROUP)
     fail(ErrorKind::kData, "[hdf5] {}: {}: got a dataset, expected a group", name(), group);
-  std::vector<std::string> names;
-  const auto take = [](hid_t, const char* child, const H5L_info_t*, void* list) -> herr_t {
-    static_cast<std::vector<std::string>*>(list)->emplace_back(child);
-    return 0;
+  // An exception that passed through libhdf5 would leave a group of it open: a crash at the program's end.
+  struct Names {
+    std::vector<std::string> all;
+    bool out_of_memory = false;
+  } names;
+  const auto take = [](hid_t, const char* child, const H5L_info_t*, void* taken) -> herr_t {
+    auto& list = *static_cast<Names*>(taken);
+    try {
+      list.all.emplace_back(child);
+    } catch (const std::bad_alloc&) {
+      list.out_of_memory = true;
+    }
+    return list.out_of_memory ? -1 : 0;
   };
   hsize_t position = 0;
-  if (H5Literate(object.get(), H5_INDEX_NAME, H5_ITER_INC, &position, take, &names) < 0)
+  if (H5Literate(object.get(), H5_INDEX_NAME, H5_ITER_INC, &position, take, &names) < 0) {
+    if (names.out_of_memory) throw std::bad_alloc();
     fail_hdf5(name(), group, "cannot be listed");
-  std::sort(names.begin(), names.end());
-  return names;
+  }
+  std::sort(names.all.begin(), names.all.end());
+  return names.all;
 }
 
 }  // namespace tandem

@@ -92,7 +92,8 @@ void LabelMap::apply(std::span<const std::int32_t> values, std::span<std::uint8_
   }
 }
 
-void LabelMap::expect_none(const UnknownLabels& unknown, const std::string& file) {
+void LabelMap::expect_none(const UnknownLabels& unknown, const std::string& file,
+                           const std::optional<Index3>& first) {
   if (unknown.empty()) return;
   std::string text;
   std::size_t shown = 0;
@@ -101,6 +102,7 @@ void LabelMap::expect_none(const UnknownLabels& unknown, const std::string& file
     text += fmt::format("{}{} ({} voxels)", text.empty() ? "" : ", ", value, count);
   }
   if (unknown.size() > kShownValues) text += fmt::format(" and {} more", unknown.size() - kShownValues);
+  if (first) text += fmt::format(", the first at {} (z, y, x)", to_string(*first));
   throw Error(
       ErrorKind::kData,
       fmt::format("[labels] {}: /label: got values {}, expected only those of data.labels", file, text),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/options.h"
+#include "data/volume.h"
 
 namespace tandem {
 
@@ -47,8 +48,9 @@ class LabelMap {
   // become 0 and, unless they are declared background, are counted in `unknown`.
   void apply(std::span<const std::int32_t> values, std::span<std::uint8_t> classes,
              UnknownLabels& unknown) const;
-  // Error{kData} naming file, values and counts if there are any.
-  static void expect_none(const UnknownLabels& unknown, const std::string& file);
+  // Error{kData} naming file, values, counts and, where it is known, the first voxel, if there are any.
+  static void expect_none(const UnknownLabels& unknown, const std::string& file,
+                          const std::optional<Index3>& first = std::nullopt);
 
   // What a prediction file holds for each class: the class's value where every class has exactly one, else
   // (merged classes) the class index.

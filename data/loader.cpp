@@ -10,9 +10,11 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/parallel.h"
 #include "core/base/rng.h"
 
@@ -80,17 +82,49 @@ struct Loader::State {
   std::exception_ptr failure;
   bool stop = false;
   std::vector<std::thread> threads;
+  int running = 0;                   // workers that have not returned
+  std::set<std::int64_t> in_work{};  // positions
 
+  std::int64_t index_of(std::int64_t position) const;
+  std::string samples_in_work() const;
+  void wait_for_batch(std::unique_lock<std::mutex>& lock, Clock::time_point start);
   Sample make_sample(std::int64_t position) const;
   void run_worker();
   void finish(Pending& batch, std::int64_t number);
 };
 
+std::int64_t Loader::State::index_of(std::int64_t position) const {
+  const std::int64_t size = dataset->size(), index = position % size;
+  return options.shuffle
+             ? permuted_index(options.seed, static_cast<std::uint64_t>(position / size), size, index)
+             : index;
+}
+
+std::string Loader::State::samples_in_work() const {
+  std::string text;
+  for (const std::int64_t position : in_work)
+    text += (text.empty() ? "" : ", ") + dataset->name(index_of(position));
+  return text.empty() ? "none" : text;
+}
+
+// Called with the lock.
+void Loader::State::wait_for_batch(std::unique_lock<std::mutex>& lock, Clock::time_point start) {
+  constexpr std::chrono::milliseconds kGlance{50};
+  const auto is_ready = [&] { return !pending.empty() && pending.front()->ready; };
+  bool warned = false;
+  while (!done.wait_for(lock, kGlance, is_ready)) {
+    if (options.stop_requested && options.stop_requested())
+      fail(ErrorKind::kStopped, "[loader] stopped while waiting for batch {}", next_batch);
+    if (warned || Clock::now() - start < options.patience) continue;
+    warned = true;
+    log_warning("[loader] batch {} is not ready after {:.0f} s; samples in work: {}", next_batch,
+                std::chrono::duration<double>(Clock::now() - start).count(), samples_in_work());
+  }
+}
+
 Sample Loader::State::make_sample(std::int64_t position) const {
-  const std::int64_t size = dataset->size();
-  const auto epoch = static_cast<std::uint64_t>(position / size);
-  std::int64_t index = position % size;
-  if (options.shuffle) index = permuted_index(options.seed, epoch, size, index);
+  const auto epoch = static_cast<std::uint64_t>(position / dataset->size());
+  const std::int64_t index = index_of(position);
   return dataset->get(index, {.seed = options.seed,
                               .epoch = epoch,
                               .sample = static_cast<std::uint64_t>(index),
@@ -116,8 +150,9 @@ void Loader::State::run_worker() {
   while (true) {
     const auto may_start = [&] { return next_sample / options.batch_size < next_batch + options.prefetch; };
     work.wait(lock, [&] { return stop || may_start(); });
-    if (stop) return;
+    if (stop) break;
     const std::int64_t position = next_sample++;
+    in_work.insert(position);
     const std::int64_t number = position / options.batch_size;
     const auto slot = static_cast<std::size_t>(position % options.batch_size);
     if (slot == 0) {
@@ -139,6 +174,7 @@ void Loader::State::run_worker() {
     lock.lock();
     batch.samples[slot] = std::move(sample);
     batch.errors[slot] = error;
+    in_work.erase(position);
     if (--batch.left > 0) continue;
     lock.unlock();
     finish(batch, number);
@@ -146,27 +182,33 @@ void Loader::State::run_worker() {
     batch.ready = true;
     done.notify_all();
   }
+  --running;
+  done.notify_all();
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-    : state_(std::make_unique<State>()) {
+    : state_(std::make_shared<State>()) {
   check_internal(options.batch_size >= 1 && options.prefetch >= 1 && options.first_batch >= 0,
                  "loader options out of range");
   state_->dataset = std::move(dataset);
   state_->options = options;
   state_->next_batch = options.first_batch;
   state_->next_sample = options.first_batch * options.batch_size;
-  for (int i = 0; i < worker_count(options.workers); ++i)
-    state_->threads.emplace_back([state = state_.get()] { state->run_worker(); });
+  state_->running = worker_count(options.workers);
+  for (int i = 0; i < state_->running; ++i)
+    state_->threads.emplace_back([state = state_] { state->run_worker(); });
 }
 
 Loader::~Loader() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
+  constexpr std::chrono::seconds kPatience{10};
+  std::unique_lock lock(state_->mutex);
+  state_->stop = true;
   state_->work.notify_all();
-  for (std::thread& thread : state_->threads) thread.join();
+  const bool all_returned = state_->done.wait_for(lock, kPatience, [&] { return state_->running == 0; });
+  if (!all_returned)
+    log_warning("[loader] workers that hang are left behind; samples in work: {}", state_->samples_in_work());
+  lock.unlock();
+  for (std::thread& thread : state_->threads) all_returned ? thread.join() : thread.detach();
 }
 
 int Loader::workers() const { return static_cast<int>(state_->threads.size()); }
@@ -191,7 +233,7 @@ Batch Loader::next() {
     }
   }
   std::unique_lock lock(s.mutex);
-  s.done.wait(lock, [&] { return !s.pending.empty() && s.pending.front()->ready; });
+  s.wait_for_batch(lock, start);
   for (const std::exception_ptr& error : s.pending.front()->errors)
     if (error) {
       s.failure = error;

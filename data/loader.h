@@ -2,7 +2,9 @@
 // subject.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +22,10 @@ struct LoaderOptions {
   std::optional<std::int64_t> workers =
       0;                      // 0: next() makes the batch itself; nullopt: by the cores of this machine
   std::int64_t prefetch = 2;  // batches ready or in work ahead of next(), >= 1
+  // Asked while next() waits for workers: true ends it with Error{kStopped}.
+  std::function<bool()> stop_requested;
+  // After waiting that long next() warns, naming the samples in work.
+  std::chrono::milliseconds patience{30'000};
 };
 
 struct Batch {
@@ -38,7 +44,8 @@ struct Batch {
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
-  // Stops and joins the workers; a sample in work is finished first.
+  // Stops and joins the workers; a sample in work is finished first. A worker that hangs in one (a dead file
+  // system) is left behind after ten seconds, with a warning.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -50,7 +57,7 @@ class Loader {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // shared with the workers
 };
 
 }  // namespace tandem

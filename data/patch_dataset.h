@@ -30,6 +30,9 @@ class PatchDataset final : public Dataset {
     return static_cast<std::int64_t>(grid_.empty() ? cases_.size() : grid_.size());
   }
   Sample get(std::int64_t index, const Draw& draw) const override;
+  std::string name(std::int64_t index) const override {
+    return cases_[static_cast<std::size_t>(index)]->info().file;
+  }
 
   std::int64_t channels() const { return cases_.front()->channels(); }
   bool has_weights() const { return has_weights_; }

@@ -119,6 +119,7 @@ void PreparedCase::scan(const DataOptions& options) {
     statistics.emplace_back(normalize_options_of(options.normalize, c));
   foreground_ = ClassIndex(labels_.classes(), shape(), labels_.ignores());
   UnknownLabels unknown;
+  std::optional<Index3> first_unknown;
   if (in_memory_ && has_labels()) classes_.reserve(as_size(voxel_count(shape())));
   for (std::int64_t z = 0; z < shape()[0]; z += kSlabSlices) {
     const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape()[0] - z), shape()[1], shape()[2]};
@@ -135,11 +136,17 @@ void PreparedCase::scan(const DataOptions& options) {
     std::vector<std::uint8_t> classes(values.size());
     source_->read_labels(begin, size, values);
     labels_.apply(values, classes, unknown);
+    if (!unknown.empty() && !first_unknown) {
+      const auto at = std::find_if(values.begin(), values.end(),
+                                   [&](std::int32_t value) { return unknown.contains(value); });
+      const std::int64_t voxel = at - values.begin();
+      first_unknown = Index3{z + voxel / slice, voxel % slice / shape()[2], voxel % shape()[2]};
+    }
     for (std::int64_t row = 0; row < size[0] * size[1]; ++row)
       foreground_.add_row(std::span(classes).subspan(as_size(row * size[2]), as_size(size[2])));
     if (in_memory_) classes_.insert(classes_.end(), classes.begin(), classes.end());
   }
-  LabelMap::expect_none(unknown, info().file);
+  LabelMap::expect_none(unknown, info().file, first_unknown);
   for (const ChannelStatistics& channel : statistics) scales_.push_back(channel.scale());
 }
 

@@ -35,14 +35,8 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
 }
 
 std::vector<fs::path> candidate_files(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> files;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (step_of_name(at->path().filename().string())) files.push_back(at->path());
-  if (error)
-    fail(ErrorKind::kCheckpoint, "[checkpoint] {}: got a folder that cannot be listed: {}", folder.string(),
-         error.message());
-  std::sort(files.begin(), files.end());
+  std::vector<fs::path> files = list_folder(folder, ErrorKind::kCheckpoint, "checkpoint");
+  std::erase_if(files, [](const fs::path& path) { return !step_of_name(path.filename().string()); });
   return files;
 }
 

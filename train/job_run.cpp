@@ -85,12 +85,13 @@ void JobRun::make_loader() {
   samples_ = dataset_;
   const auto seed = static_cast<std::uint64_t>(job_.seed);
   if (request_.overfit) samples_ = std::make_shared<RepeatedSamples>(*dataset_, *request_.overfit, seed);
-  loader_ =
-      std::make_unique<Loader>(samples_, LoaderOptions{.batch_size = job_.train.batch_size,
-                                                       .seed = seed,
-                                                       .first_batch = step() * job_.train.accumulate,
-                                                       .workers = request_.overfit ? 0 : job_.data.workers,
-                                                       .prefetch = job_.data.prefetch});
+  const LoaderOptions options{.batch_size = job_.train.batch_size,
+                              .seed = seed,
+                              .first_batch = step() * job_.train.accumulate,
+                              .workers = request_.overfit ? 0 : job_.data.workers,
+                              .prefetch = job_.data.prefetch,
+                              .stop_requested = [this] { return signals_.requested(); }};
+  loader_ = std::make_unique<Loader>(samples_, options);
 }
 
 void JobRun::train() {

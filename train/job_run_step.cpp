@@ -48,7 +48,7 @@ void JobRun::attempt() {
     save();
     throw Error(
         error.kind(), error.text(),
-        error.hint() + fmt::format("\nThe state before it is saved in {}.", folder_->path().string()));
+        error.hint() + fmt::format("\nThe state before it is kept in {}.", folder_->path().string()));
   }
 }
 

@@ -3,11 +3,13 @@
 
 #include "core/base/error.h"
 #include "train/job_run.h"
+#include "train/memory_estimate.h"
 #include "train/precision_policy.h"
 
 namespace tandem {
 
 void run_training(const JobOptions& job, const RunRequest& request) {
+  expect_memory_for(job);
   JobOptions current = job;
   RunRequest next = request;
   while (true) {

@@ -25,13 +25,7 @@ constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr int kNumberedAttempts = 1000;
 
 std::vector<fs::path> entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    paths.push_back(at->path());
-  if (error) fail(ErrorKind::kResource, "[run] {}: cannot be listed: {}", folder.string(), error.message());
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  return list_folder(folder, ErrorKind::kResource, "run");
 }
 
 // Greatest NNN of root/<prefix>NNN; 0 if there is none.
@@ -150,6 +144,9 @@ fs::path choose_folder(const RunFolderRequest& request) {
 
 void check_request(const RunFolderRequest& request) {
   std::error_code error;
+  if (request.folder && request.folder->empty())
+    throw Error(ErrorKind::kUsage, "[run] --run-dir: got an empty name, expected a folder",
+                "Leave --run-dir out for the next free one.");
   if (!request.resume.empty() && request.overwrite)
     throw Error(ErrorKind::kUsage, "[run] got both --resume and --overwrite, expected one of them", "");
   if (!request.resume.empty() && request.resume != "auto" && !fs::exists(request.resume, error))

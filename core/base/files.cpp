@@ -1,7 +1,7 @@
-// POSIX calls behind files.h. TANDEM_CRASH_AT=N (tests) ends the process without warning at the N-th system
-// call of a write, so that every gap between two calls can be killed in turn.
+// The order of system calls behind files.h; the calls themselves are core/base/file_calls.
 #include "core/base/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,33 +9,25 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
-#include <vector>
 
-#include "core/base/error.h"
+#include "core/base/file_calls.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Calls that are left until the process ends; 0: it does not.
-std::atomic<std::int64_t>& calls_until_crash() {
-  static std::atomic<std::int64_t> left = [] {
-    const char* text = std::getenv("TANDEM_CRASH_AT");
-    return text != nullptr ? std::int64_t{std::strtol(text, nullptr, 10)} : std::int64_t{0};
-  }();
-  return left;
-}
-
-// One step of a write: the place where a test may end the process.
-void crash_point() {
-  if (calls_until_crash().load(std::memory_order_relaxed) > 0 && --calls_until_crash() == 0) _exit(137);
+// Makes the call again for as long as a signal interrupts it.
+template <class Call>
+auto retrying(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
 }
 
 [[noreturn]] void fail_io(const fs::path& path, std::string_view what, int error) {
@@ -53,7 +45,7 @@ class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
   ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) file_calls().close(fd_);
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -63,20 +55,16 @@ class Descriptor {
   int fd_;
 };
 
-int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
-  int fd = -1;
-  do fd = ::open(path.c_str(), flags, mode);
-  while (fd < 0 && errno == EINTR);
-  return fd;
+int open_file(const fs::path& path, int flags, mode_t mode = 0) {
+  return retrying([&] { return file_calls().open(path.c_str(), flags, mode); });
 }
 
 void write_all(int fd, const fs::path& path, std::span<const std::byte> bytes) {
   std::size_t done = 0;
   constexpr std::size_t kChunk = std::size_t{8} << 20;
   while (done < bytes.size()) {
-    crash_point();
-    const ssize_t n = ::write(fd, bytes.data() + done, std::min(kChunk, bytes.size() - done));
-    if (n < 0 && errno == EINTR) continue;
+    const std::size_t size = std::min(kChunk, bytes.size() - done);
+    const ssize_t n = retrying([&] { return file_calls().write(fd, bytes.data() + done, size); });
     if (n <= 0) fail_io(path, "write", n == 0 ? ENOSPC : errno);
     done += static_cast<std::size_t>(n);
   }
@@ -87,8 +75,8 @@ void verify_piece(int fd, const fs::path& path, std::span<const std::byte> expec
   std::vector<std::byte> buffer(std::min(expected.size(), std::size_t{1} << 20));
   std::size_t done = 0;
   while (done < expected.size()) {
-    const ssize_t n = ::read(fd, buffer.data(), std::min(buffer.size(), expected.size() - done));
-    if (n < 0 && errno == EINTR) continue;
+    const std::size_t size = std::min(buffer.size(), expected.size() - done);
+    const ssize_t n = retrying([&] { return file_calls().read(fd, buffer.data(), size); });
     if (n < 0) fail_io(path, "read for verification", errno);
     if (n == 0 || std::memcmp(buffer.data(), expected.data() + done, static_cast<std::size_t>(n)) != 0)
       fail(ErrorKind::kResource, "[file] {}: the bytes read back differ from those written", path.string());
@@ -97,7 +85,7 @@ void verify_piece(int fd, const fs::path& path, std::span<const std::byte> expec
 }
 
 void verify_content(const fs::path& path, std::span<const std::span<const std::byte>> pieces) {
-  const Descriptor fd(open_retrying(path, O_RDONLY | O_CLOEXEC));
+  const Descriptor fd(open_file(path, O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) fail_io(path, "open for verification", errno);
   std::size_t size = 0;
   for (const auto& piece : pieces) {
@@ -111,25 +99,24 @@ void verify_content(const fs::path& path, std::span<const std::span<const std::b
 }
 
 void sync_folder(const fs::path& folder) {
-  const Descriptor fd(open_retrying(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor fd(open_file(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) fail_io(folder, "open of the folder", errno);
-  crash_point();
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_io(folder, "fsync of the folder", errno);
+  if (retrying([&] { return file_calls().fsync(fd.get()); }) != 0 && errno != EINVAL)
+    fail_io(folder, "fsync of the folder", errno);
 }
 
 void write_and_rename(const fs::path& path, const fs::path& temporary,
                       std::span<const std::span<const std::byte>> pieces, bool verify) {
-  crash_point();
   {
-    const Descriptor fd(open_retrying(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const Descriptor fd(open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (fd.get() < 0) fail_io(temporary, "create", errno);
     for (const auto& piece : pieces) write_all(fd.get(), temporary, piece);
-    crash_point();
-    if (::fsync(fd.get()) != 0) fail_io(temporary, "fsync", errno);
+    // Never again on the same descriptor: after an error the system may have dropped what was not written.
+    if (retrying([&] { return file_calls().fsync(fd.get()); }) != 0) fail_io(temporary, "fsync", errno);
   }
   if (verify) verify_content(temporary, pieces);
-  crash_point();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "rename", errno);
+  if (retrying([&] { return file_calls().rename(temporary.c_str(), path.c_str()); }) != 0)
+    fail_io(path, "rename", errno);
 }
 
 }  // namespace
@@ -141,7 +128,7 @@ void write_file_atomically(const fs::path& path, std::span<const std::span<const
   try {
     write_and_rename(path, temporary, pieces, verify);
   } catch (...) {
-    ::unlink(temporary.c_str());
+    retrying([&] { return file_calls().unlink(temporary.c_str()); });
     throw;
   }
   sync_folder(folder);
@@ -156,11 +143,26 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 }
 
 void remove_file(const fs::path& path) {
-  crash_point();
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_io(path, "remove", errno);
+  if (retrying([&] { return file_calls().unlink(path.c_str()); }) != 0 && errno != ENOENT)
+    fail_io(path, "remove", errno);
 }
 
-void set_crash_point(std::int64_t n) { calls_until_crash() = n; }
+std::vector<fs::path> list_folder(const fs::path& folder, ErrorKind kind, std::string_view where) {
+  // Not std::filesystem's iterators: libstdc++'s end the process where an allocation inside them fails.
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), &::closedir);
+  errno = stream ? 0 : errno;
+  std::vector<fs::path> paths;
+  while (const dirent* entry = stream ? ::readdir(stream.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") paths.push_back(folder / name);
+    errno = 0;
+  }
+  if (errno != 0)
+    fail(kind, "[{}] {}: got a folder that cannot be listed: {}", where, folder.string(),
+         std::strerror(errno));
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
 
 std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
   std::error_code error;
@@ -200,30 +202,39 @@ std::int64_t free_disk_bytes(const fs::path& folder) {
 }
 
 FileLock::FileLock(const fs::path& path) {
-  descriptor_ = open_retrying(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = open_file(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_io(path, "open", errno);
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-    char holder[32] = {};
-    const ssize_t n = ::read(descriptor_, holder, sizeof(holder) - 1);
-    ::close(descriptor_);
-    descriptor_ = -1;
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("[run] {}: another process ({}) is using this run folder", path.parent_path().string(),
-                    n > 0 ? std::string("pid ") + holder : std::string("pid unknown")),
-        "Wait for it, or choose another --run-dir.");
-  }
+  if (retrying([&] { return file_calls().flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0)
+    fail_locked(path, errno);
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, pid.data(), pid.size(), 0) < 0) {
     const int error = errno;
-    ::close(descriptor_);
-    descriptor_ = -1;
+    close();
     fail_io(path, "write of the pid", error);
   }
 }
 
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+void FileLock::fail_locked(const fs::path& path, int error) {
+  char holder[32] = {};
+  const ssize_t n = ::read(descriptor_, holder, sizeof(holder) - 1);
+  close();
+  if (error != EWOULDBLOCK)
+    throw Error(ErrorKind::kResource,
+                fmt::format("[run] {}: got no lock on this file system: {}, expected one that locks files",
+                            path.string(), std::strerror(error)),
+                "Choose a --run-dir on another file system.");
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("[run] {}: another process ({}) is using this run folder", path.parent_path().string(),
+                  n > 0 ? std::string("pid ") + holder : std::string("pid unknown")),
+      "Wait for it, or choose another --run-dir.");
 }
+
+void FileLock::close() {
+  if (descriptor_ >= 0) file_calls().close(descriptor_);
+  descriptor_ = -1;
+}
+
+FileLock::~FileLock() { close(); }
 
 }  // namespace tandem

@@ -7,6 +7,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
 
 namespace tandem {
 
@@ -24,9 +27,9 @@ void write_file_atomically(const std::filesystem::path& path,
 // Removes a file; one that is missing is no error. Throws Error{kResource}.
 void remove_file(const std::filesystem::path& path);
 
-// For tests: ends the process without warning (status 137) at the n-th system call, counted from now, of the
-// writes and removals above; 0: never. At start TANDEM_CRASH_AT of the environment holds.
-void set_crash_point(std::int64_t n);
+// Entries of `folder`, sorted; Error{kind} "[where] PATH: got a folder that cannot be listed: REASON".
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder, ErrorKind kind,
+                                               std::string_view where);
 
 // Whole content of `path`; Error{kUsage} if missing, unreadable or longer than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
@@ -41,13 +44,17 @@ std::int64_t free_disk_bytes(const std::filesystem::path& folder);
 // An exclusive advisory lock (flock) held until destruction or death of the process.
 class FileLock {
  public:
-  // Throws Error{kUsage} naming the holder's pid if another process holds `path`.
+  // Throws Error{kUsage} naming the holder's pid if another process holds `path`, Error{kResource} if the
+  // file system has no locks.
   explicit FileLock(const std::filesystem::path& path);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
+  [[noreturn]] void fail_locked(const std::filesystem::path& path, int error);
+  void close();
+
   int descriptor_ = -1;
 };
 

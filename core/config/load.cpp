@@ -55,6 +55,7 @@ class Loader {
 
   ConfigNode merged() {
     ConfigNode all = ConfigNode::map();
+    all.set_position(trees_.front().position());
     for (auto tree = trees_.rbegin(); tree != trees_.rend(); ++tree)
       if (tree->is_map()) all.merge(std::move(*tree));
     return all;

@@ -131,6 +131,22 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"run_name", "name"},
 });
 
+// The same for values.
+constexpr auto kValueAliases = std::to_array<Alias>({
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"f16", "fp16"},
+    {"16_mixed", "fp16"},
+    {"bfloat16", "bf16"},
+    {"bf16_mixed", "bf16"},
+    {"float32", "fp32"},
+    {"float", "fp32"},
+    {"single", "fp32"},
+    {"f32", "fp32"},
+    {"amp", "auto"},
+    {"mixed", "auto"},
+});
+
 std::string normalized(std::string_view word) {
   std::string out;
   for (const char c : word)
@@ -208,6 +224,9 @@ int edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_name(std::string_view word, std::span<const std::string> names) {
   if (word.size() > 100) return "";
   const std::string plain = normalized(word);
+  for (const Alias& alias : kValueAliases)
+    if (alias.word == plain && std::find(names.begin(), names.end(), alias.meaning) != names.end())
+      return std::string(alias.meaning);
   std::string best = nearest_within(plain, names, allowed_edits(plain.size()));
   if (!best.empty() || plain.size() < 3) return best;
   for (const std::string& name : names) {

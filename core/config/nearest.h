@@ -15,7 +15,7 @@ int edit_distance(std::string_view a, std::string_view b);
 
 // The nearest of `names`: at most 1 edit for words up to 3 letters, else at most max(2, length / 3); else the
 // first name of which `word` is the beginning, or that is the beginning of `word` (3 letters or more). "" if
-// none. `-`, `_` and capitals make no difference.
+// none. `-`, `_` and capitals make no difference. Other words for a dtype (float16, half) come first.
 std::string nearest_name(std::string_view word, std::span<const std::string> names);
 
 // What the unknown key `word` in the map at `path` ("" for the root) meant: the name of one of `siblings`, or

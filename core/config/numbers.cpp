@@ -66,6 +66,7 @@ std::string why_not_decimal(std::string_view text) {
   if (!word.empty() && (word[0] == '+' || word[0] == '-')) word.erase(0, 1);
   if (word == "inf" || word == ".inf" || word == "infinity" || word == "nan" || word == ".nan")
     return "a number must be finite";
+  if (text.find("${") != std::string_view::npos) return "variables are not replaced: give it as KEY=VALUE";
   const bool starts_like_one = !word.empty() && (is_digit(word[0]) || word[0] == '.');
   if (starts_like_one && word.find('_') != std::string::npos) return "write the digits without '_'";
   if (starts_like_one && word.find(',') != std::string::npos) return "the decimal sign is '.'";

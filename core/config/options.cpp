@@ -36,9 +36,7 @@ class Reader {
 
   void map(const ConfigNode& node, const Fields& fields) {
     if (!node.is_map()) {
-      const bool missing_space =
-          node.is_scalar() && !node.quoted() && node.text().find(':') != std::string::npos;
-      errors_.wrong(node, "a map of 'key: value'", missing_space ? "is a space missing after ':'?" : "");
+      errors_.wrong(node, "a map of 'key: value'", note_for_map(node, fields));
       return;
     }
     const int before = errors_.count();
@@ -59,6 +57,15 @@ class Reader {
   }
 
  private:
+  // What a value in place of a map may have meant.
+  static std::string note_for_map(const ConfigNode& node, const Fields& fields) {
+    if (!node.is_scalar()) return "";
+    if (!node.quoted() && node.text().find(':') != std::string::npos) return "is a space missing after ':'?";
+    if (fields.find("name") != nullptr)
+      return fmt::format("for example {{name: {}}}", printable(node.text(), 40));
+    return "";
+  }
+
   static bool is_selector(const Fields& fields, std::string_view key) {
     return std::any_of(fields.conditions().begin(), fields.conditions().end(),
                        [&](const Fields::Condition& c) { return c.selector == key; });
@@ -130,6 +137,8 @@ class Reader {
     std::string note;
     if (entry.value.is_null() && entry.key.find(':') != std::string::npos) {
       note = "is a space missing after ':'?";
+    } else if (entry.value.is_null() && entry.key.find_first_not_of("0123456789eE-") == std::string::npos) {
+      note = "the decimal sign is '.'";
     } else if (!errors_.full()) {
       if (all_.empty()) {
         all_ = all_keys(root_);

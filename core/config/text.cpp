@@ -4,9 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 namespace tandem {
+namespace {
+
+constexpr const char* kSaveAsUtf8 = "save the file as UTF-8 without a mark";
+
+}  // namespace
 
 int utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
@@ -105,21 +111,47 @@ std::optional<std::pair<int, int>> TextLines::open_quote(int line, int byte_colu
   return std::nullopt;
 }
 
+std::optional<int> TextLines::key_without_blank(int line) const {
+  const auto is_key_character = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  std::size_t i = text_.find_first_not_of(" -", offset(line, 0));
+  const std::size_t key = i;
+  while (i < text_.size() && is_key_character(text_[i])) ++i;
+  const bool is_key = i > key && i + 1 < text_.size() && text_[i] == ':';
+  if (!is_key || std::string_view(" \t\r\n/\\").find(text_[i + 1]) != std::string_view::npos)
+    return std::nullopt;
+  return static_cast<int>(key - offset(line, 0));
+}
+
+std::optional<int> TextLines::directive() const {
+  for (std::size_t line = 0; line < starts_.size(); ++line) {
+    const char first = at(static_cast<int>(line), 0);
+    if (first == '%') return static_cast<int>(line) + 1;
+    if (first != '#' && first != '\n' && first != '\r') return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::optional<TextLines::BadCharacter> TextLines::first_bad_character() const {
   if (text_.starts_with("\xef\xbb\xbf") || text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff"))
-    return BadCharacter{"starts with a byte order mark, expected plain UTF-8", 1, 1};
+    return BadCharacter{"starts with a byte order mark, expected plain UTF-8", 1, 1, kSaveAsUtf8};
+  if (text_.size() > 1 && (text_[0] == '\0') != (text_[1] == '\0'))
+    return BadCharacter{"looks like UTF-16, expected UTF-8", 1, 1, kSaveAsUtf8};
   int line = 1, column = 1;
   for (std::size_t i = 0; i < text_.size(); ++column) {
     const auto byte = static_cast<unsigned char>(text_[i]);
     const int length = utf8_length(text_.substr(i));
-    if (length == 0) return BadCharacter{fmt::format("the byte 0x{:02x} is not UTF-8", byte), line, column};
+    if (length == 0)
+      return BadCharacter{fmt::format("the byte 0x{:02x} is not UTF-8", byte), line, column, kSaveAsUtf8};
     if (byte == '\r' && (i + 1 >= text_.size() || text_[i + 1] != '\n'))
-      return BadCharacter{"a carriage return without a line feed", line, column};
+      return BadCharacter{"a carriage return without a line feed", line, column,
+                          "save the file with line feeds at the ends of lines"};
     const bool allowed = byte >= 0x20 || byte == '\n' || byte == '\r' || byte == '\t';
     if (!allowed || byte == 0x7f)
       return BadCharacter{
-          byte == 0 ? "the character NUL" : fmt::format("the control character 0x{:02x}", byte), line,
-          column};
+          byte == 0 ? "the character NUL" : fmt::format("the control character 0x{:02x}", byte), line, column,
+          "a job is a text file"};
     if (byte == '\n') {
       ++line;
       column = 0;

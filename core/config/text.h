@@ -33,7 +33,14 @@ class TextLines {
   struct BadCharacter {
     std::string what;
     int line, column;  // from 1
+    std::string note;
   };
+  // Byte column of a key of this line whose ':' has no blank behind it ("lr:0.1"), so that YAML sees a text.
+  std::optional<int> key_without_blank(int line) const;
+
+  // Line (from 1) of a directive such as "%YAML 1.1" in front of the document.
+  std::optional<int> directive() const;
+
   // The first byte order mark, NUL, other control character, lone carriage return or byte that is not UTF-8.
   std::optional<BadCharacter> first_bad_character() const;
 

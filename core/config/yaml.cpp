@@ -44,6 +44,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   // What yaml-cpp found wrong, in the words of explain(), at the place that helps most.
   void add_syntax_error(const YAML::Exception& e);
+  std::optional<std::pair<int, int>> key_without_blank_before(int line) const;
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
@@ -235,6 +236,14 @@ std::pair<std::string, std::string> explain(std::string_view message) {
   return {fmt::format("not valid YAML ({})", message), ""};
 }
 
+// "lr:0.1" makes a text of its line and those below: what fails is the first ': ' there. Line and byte column
+// of such a key at `line` or in the lines directly above that have no ': ' either.
+std::optional<std::pair<int, int>> TreeBuilder::key_without_blank_before(int line) const {
+  for (int at = line; at >= 0 && at > line - 3; --at)
+    if (const auto column = lines_.key_without_blank(at)) return std::pair(at, *column);
+  return std::nullopt;
+}
+
 void TreeBuilder::add_syntax_error(const YAML::Exception& e) {
   auto [what, note] = explain(e.msg);
   YAML::Mark mark = e.mark;
@@ -248,6 +257,11 @@ void TreeBuilder::add_syntax_error(const YAML::Exception& e) {
       what = "a quote that starts here is never closed";
       note.clear();
     }
+  } else if (const auto key = key_without_blank_before(mark.line)) {
+    what = "a space is missing after ':'";
+    note = "write 'key: value'";
+    mark.line = key->first;
+    mark.column = key->second;
   } else if (e.msg.find("flow not found") != std::string::npos && !stack_.empty()) {
     mark = stack_.back().mark;
   }
@@ -264,7 +278,10 @@ ConfigNode parse_yaml_text(std::string_view text, ConfigSource source_value) {
                {source, 1, 1});
   errors.throw_if_any();
   const TextLines lines(text);
-  if (const auto bad = lines.first_bad_character()) errors.add(bad->what, {source, bad->line, bad->column});
+  if (const auto bad = lines.first_bad_character())
+    errors.add(bad->what, {source, bad->line, bad->column}, bad->note);
+  if (const auto line = lines.directive())
+    errors.add("a directive ('%') is not allowed in a job file", {source, *line, 1}, "leave the line out");
   errors.throw_if_any();
 
   TreeBuilder builder(lines, source, errors);

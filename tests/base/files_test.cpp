@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/file_calls.h"
 
 namespace tandem {
 namespace {
@@ -90,7 +91,8 @@ TEST_F(Files, CrashPointEndsTheProcess) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    set_crash_point(1);
+    CrashingFileCalls calls(1);
+    const ReplacedFileCalls replaced(calls);
     write_file_atomically(path("a"), "x");
     ::_exit(0);
   }
@@ -108,6 +110,21 @@ TEST_F(Files, LockNamesItsHolder) {
     EXPECT_NE(error.text().find("pid " + std::to_string(::getpid())), std::string::npos) << error.text();
   }
   const FileLock again(path("lock"));
+}
+
+// NFS without a lock service.
+TEST_F(Files, AFileSystemWithoutLocksIsNamed) {
+  class NoLocks final : public FileCalls {
+    int flock(int, int) override {
+      errno = ENOLCK;
+      return -1;
+    }
+  } calls;
+  const ReplacedFileCalls replaced(calls);
+  const Error error = error_of([&] { FileLock lock(path("lock")); });
+  EXPECT_EQ(error.kind(), ErrorKind::kResource);
+  EXPECT_NE(error.text().find("got no lock on this file system: No locks available"), std::string::npos)
+      << error.text();
 }
 
 TEST_F(Files, FreeDiskBytes) {

@@ -70,6 +70,10 @@ class CommandLineTest(unittest.TestCase):
         return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def is_sanitized():
+    return b"__asan_init" in pathlib.Path(PROGRAM).read_bytes()
+
+
 def main():
     # A test program that is itself run with signals ignored would pass that on to its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)

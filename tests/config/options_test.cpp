@@ -140,7 +140,9 @@ TEST(Options, ErrorsWithTheExactTextAndPlace) {
        "'data.normalize': got a map {channel}, expected a list of maps\n  --> t.yaml:1:19"},
       {"data: {normalize: [zscore]}",
        "'data.normalize[0]': got 'zscore', expected a map of 'key: value'\n  --> t.yaml:1:20"},
-      {"optimizer: sgd", "'optimizer': got 'sgd', expected a map of 'key: value'\n  --> t.yaml:1:12"},
+      {"optimizer: sgd",
+       "'optimizer': got 'sgd', expected a map of 'key: value'\n  --> t.yaml:1:12     for example {name: "
+       "sgd}"},
       {"optimizer: null", "'optimizer': got null, expected a map of 'key: value'\n  --> t.yaml:1:12"},
       {"- a", "the job: got a list of 1, expected a map of 'key: value'\n  --> t.yaml:1:1"},
       // Rules over several keys.

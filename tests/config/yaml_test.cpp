@@ -73,22 +73,34 @@ TEST(Yaml, RefusesWithTheExactTextAndPlace) {
        "text with "
        "backslashes"},
       {"a: \"\\0\"", "a text with the character NUL\n  --> t.yaml:1:4"},
-      {std::string("a: b\0c", 6), "the character NUL\n  --> t.yaml:1:5"},
-      {"a: \x01", "the control character 0x01\n  --> t.yaml:1:4"},
+      {std::string("a: b\0c", 6), "the character NUL\n  --> t.yaml:1:5     a job is a text file"},
+      {"a: \x01", "the control character 0x01\n  --> t.yaml:1:4     a job is a text file"},
       {"\xef\xbb\xbf"
        "a: 1",
-       "starts with a byte order mark, expected plain UTF-8\n  --> t.yaml:1:1"},
+       "starts with a byte order mark, expected plain UTF-8\n  --> t.yaml:1:1     save the file as UTF-8 "
+       "without a mark"},
       {"\xff\xfe"
        "a",
-       "starts with a byte order mark, expected plain UTF-8\n  --> t.yaml:1:1"},
-      {"a: \xff", "the byte 0xff is not UTF-8\n  --> t.yaml:1:4"},
-      {"a: \xc0\xaf", "the byte 0xc0 is not UTF-8\n  --> t.yaml:1:4"},  // overlong '/'
-      {"a: \xe0\x80\xaf", "the byte 0xe0 is not UTF-8\n  --> t.yaml:1:4"},
-      {"a: \xf0\x80\x80\xaf", "the byte 0xf0 is not UTF-8\n  --> t.yaml:1:4"},
-      {"a: \xed\xa0\x80", "the byte 0xed is not UTF-8\n  --> t.yaml:1:4"},      // surrogate
-      {"a: \xf4\x90\x80\x80", "the byte 0xf4 is not UTF-8\n  --> t.yaml:1:4"},  // above U+10FFFF
-      {"ü: \xe2\x82", "the byte 0xe2 is not UTF-8\n  --> t.yaml:1:4"},          // cut
-      {"a: 1\rb: 2", "a carriage return without a line feed\n  --> t.yaml:1:5"},
+       "starts with a byte order mark, expected plain UTF-8\n  --> t.yaml:1:1     save the file as UTF-8 "
+       "without a mark"},
+      {"a: \xff", "the byte 0xff is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},
+      {"a: \xc0\xaf",
+       "the byte 0xc0 is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},  // overlong
+                                                                                                   // '/'
+      {"a: \xe0\x80\xaf",
+       "the byte 0xe0 is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},
+      {"a: \xf0\x80\x80\xaf",
+       "the byte 0xf0 is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},
+      {"a: \xed\xa0\x80",
+       "the byte 0xed is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},  // surrogate
+      {"a: \xf4\x90\x80\x80",
+       "the byte 0xf4 is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},  // above
+                                                                                                   // U+10FFFF
+      {"ü: \xe2\x82",
+       "the byte 0xe2 is not UTF-8\n  --> t.yaml:1:4     save the file as UTF-8 without a mark"},  // cut
+      {"a: 1\rb: 2",
+       "a carriage return without a line feed\n  --> t.yaml:1:5     save the file with line feeds at the "
+       "ends of lines"},
       {"a: \"x\" y",
        "this line does not fit the map above it\n  --> t.yaml:1:8     check the indentation and the ':' "
        "after a key"},

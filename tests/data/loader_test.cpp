@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <new>
 #include <set>
 #include <thread>
 
@@ -155,6 +157,58 @@ class Uneven final : public Dataset {
             {}};
   }
 };
+
+// A data set whose sample hangs until it is let go.
+class Hanging final : public Dataset {
+ public:
+  std::int64_t size() const override { return 4; }
+  std::string name(std::int64_t index) const override { return "case-" + std::to_string(index) + ".h5"; }
+  Sample get(std::int64_t index, const Draw& draw) const override {
+    gate_.get_future().wait();
+    return Recording(4).get(index, draw);
+  }
+  void let_go() { gate_.set_value(); }
+
+ private:
+  mutable std::promise<void> gate_;
+};
+
+TEST(Loader, AStopIsSeenWhileItWaitsForASampleThatHangs) {
+  const auto dataset = std::make_shared<Hanging>();
+  Loader loader(dataset, {.workers = 1, .stop_requested = [] { return true; }});
+  EXPECT_THAT(error_of(ErrorKind::kStopped, [&] { loader.next(); }),
+              HasSubstr("[loader] stopped while waiting for batch 0"));
+  dataset->let_go();
+}
+
+TEST(Loader, AWaitThatIsLongNamesTheSamplesInWork) {
+  const auto dataset = std::make_shared<Hanging>();
+  int asked = 0;
+  Loader loader(dataset, {.shuffle = false,
+                          .workers = 1,
+                          .stop_requested = [&] { return ++asked == 3; },
+                          .patience = std::chrono::milliseconds(0)});
+  ::testing::internal::CaptureStderr();
+  error_of(ErrorKind::kStopped, [&] { loader.next(); });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::ContainsRegex("batch 0 is not ready after [0-9]+ s; samples in work: case-0.h5"));
+  dataset->let_go();
+}
+
+TEST(Loader, TheFirstOfSeveralCausesIsShown) {
+  for (const std::int64_t workers : {0, 1, 4}) {
+    class AllBad final : public Dataset {
+      std::int64_t size() const override { return 8; }
+      Sample get(std::int64_t index, const Draw&) const override {
+        if (index % 2 == 0) fail(ErrorKind::kData, "[test] file-{}.h5: is bad", index);
+        throw std::bad_alloc();
+      }
+    };
+    Loader loader(std::make_shared<AllBad>(), {.batch_size = 4, .shuffle = false, .workers = workers});
+    for (int again = 0; again < 2; ++again)
+      EXPECT_THAT(error_of(ErrorKind::kData, [&] { loader.next(); }), HasSubstr("file-0.h5: is bad"));
+  }
+}
 
 TEST(Loader, SamplesOfOneBatchMustHaveOneShape) {
   for (const std::int64_t workers : {0, 2}) {

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <optional>
+
 #include "data/hdf5_file.h"
 #include "data/loader.h"
 #include "data/patch_dataset.h"
@@ -14,13 +17,15 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::TempFolder;
 
 constexpr std::int64_t kShape[] = {4, 5, 6};
 constexpr std::size_t kVoxels = 120;
 
-// label of voxel v: v % 3; weight: 10 v + label, so that each says where it came from; or none.
-void write_weighted(const std::filesystem::path& path, bool weighted) {
+// label of voxel v: v % 3; weight: 10 v + label, so that each says where it came from; or none. That of voxel
+// [2, 3, 4] may be `bad`.
+void write_weighted(const std::filesystem::path& path, bool weighted, std::optional<float> bad = {}) {
   Hdf5File file = Hdf5File::create_image();
   std::vector<float> raw, weight;
   std::vector<std::uint8_t> label;
@@ -29,6 +34,7 @@ void write_weighted(const std::filesystem::path& path, bool weighted) {
     label.push_back(static_cast<std::uint8_t>(v % 3));
     weight.push_back(static_cast<float>(10 * v + v % 3));
   }
+  if (bad) weight[2 * 30 + 3 * 6 + 4] = *bad;
   file.write<float>("/raw", kShape, raw);
   file.write<std::uint8_t>("/label", kShape, label);
   if (weighted) file.write<float>("/weight", kShape, weight);
@@ -86,6 +92,20 @@ TEST(VoxelWeight, MovesWithTheLabel) {
       const auto voxel = static_cast<std::int64_t>(weight) / 10;
       ASSERT_TRUE(weight == 1 || weight == static_cast<double>(10 * voxel + voxel % 3)) << weight;
     }
+  }
+}
+
+TEST(VoxelWeight, WhatIsNoWeightIsNamedWithItsVoxel) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {-0.5f, infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
+    const TempFolder folder;
+    write_weighted(folder / "a.h5", true, bad);
+    const DataOptions data = testing::plain_options({folder.path().string()});
+    EXPECT_THAT(testing::error_of(ErrorKind::kData,
+                                  [&] {
+                                    PatchDataset(data, {.size = {4, 5, 6}}, {});
+                                  }),
+                HasSubstr(fmt::format("a.h5: /weight: got {} at [2, 3, 4] (z, y, x)", bad)));
   }
 }
 
