@@ -2,6 +2,7 @@
 #include "train/run_report.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 
 #include "core/backends/cpu/isa.h"
@@ -30,6 +31,41 @@ std::string mebibytes(std::int64_t bytes) {
 // The members of the event lines about the loss scale, in order.
 struct ScaleChange {
   std::string step, text;
+};
+
+// Lines of metrics.jsonl in order. A scale that no event line explains came with a resume in another
+// precision.
+struct ScaleHistory {
+  std::string first = "?";
+  std::vector<ScaleChange> changes;
+
+  // `scale` is that of the step's own loss; the event of the same step, which stands before it, is later.
+  void see_step(const std::string& step, const std::string& scale) {
+    if (changes.empty() || changes.back().step != step) see_scale(step, scale);
+  }
+  // text: "65536 -> 32768 (overflow)".
+  void see_change(const std::string& step, const std::string& text) {
+    const std::size_t arrow = text.find(" -> ");
+    see_scale(step, text.substr(0, arrow));
+    if (arrow != std::string::npos) now_ = text.substr(arrow + 4, text.find(' ', arrow + 4) - arrow - 4);
+    changes.push_back({step, text});
+  }
+
+ private:
+  void see_scale(const std::string& step, const std::string& scale) {
+    if (now_.empty())
+      first = scale;
+    else if (number(now_) != number(scale))
+      changes.push_back({step, now_ + " -> " + scale + " (resumed)"});
+    now_ = scale;
+  }
+  static double number(const std::string& text) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  }
+
+  std::string now_;
 };
 
 }  // namespace
@@ -83,8 +119,7 @@ std::string end_report(const Trainer& trainer, const StepTimes& times, const std
 
 std::string loss_scale_history(const std::filesystem::path& run_folder) {
   std::ifstream file(run_folder / "metrics.jsonl");
-  std::vector<ScaleChange> changes;
-  std::string scale = "?";
+  ScaleHistory history;
   std::int64_t skips = 0;
   for (std::string line; std::getline(file, line);) {
     const auto members = parse_json_object(line);
@@ -93,12 +128,13 @@ std::string loss_scale_history(const std::filesystem::path& run_folder) {
       const auto it = members->find(key);
       return it == members->end() ? std::string() : it->second;
     };
-    if (value("kind") == "step" && scale == "?") scale = value("scale");
+    if (value("kind") == "step") history.see_step(value("step"), value("scale"));
     if (value("kind") == "step" && value("event") != "good") ++skips;
     if (value("kind") == "event" && value("event") == "loss_scale")
-      changes.push_back({value("step"), value("text")});
+      history.see_change(value("step"), value("text"));
   }
-  std::string text = scale;
+  std::string text = history.first;
+  const std::vector<ScaleChange>& changes = history.changes;
   constexpr std::size_t kShown = 6;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (i == kShown && changes.size() > 2 * kShown) {
