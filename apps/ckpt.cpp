@@ -1,6 +1,7 @@
 // `tandem ckpt ls | show | verify | prune | diff`: checkpoints without the job that made them.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -174,13 +175,16 @@ int prune(const Flags& flags) {
 
 int diff(const Flags& flags) {
   const fs::path a = resolve_checkpoint(flags.path), b = resolve_checkpoint(flags.other);
-  const auto difference = diff_checkpoints(load_checkpoint(a), load_checkpoint(b));
-  if (!difference) {
+  const std::vector<CheckpointDifference> all = all_differences(load_checkpoint(a), load_checkpoint(b));
+  if (all.empty()) {
     fmt::print("identical\n");
     return 0;
   }
-  fmt::print("{}: {}\n  first   {}\n  second  {}\n", difference->name, difference->text, a.string(),
-             b.string());
+  constexpr std::size_t kShown = 40;
+  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i)
+    fmt::print("{}: {}\n", all[i].name, all[i].text);
+  if (all.size() > kShown) fmt::print("and {} more\n", all.size() - kShown);
+  fmt::print("{} differ\n  first   {}\n  second  {}\n", all.size(), a.string(), b.string());
   return exit_code(ErrorKind::kCheckpoint);
 }
 

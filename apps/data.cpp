@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "apps/commands.h"
@@ -21,6 +22,14 @@ struct ConvertFlags {
   std::vector<std::string> regions, flips;
 };
 
+// "labels: 0 (1000 voxels), 77 (24 voxels)": the stored values, before any job gives them names.
+void print_label_counts(const std::map<std::int32_t, std::int64_t>& counts) {
+  std::string text;
+  for (const auto& [value, voxels] : counts)
+    text += fmt::format("{}{} ({} voxels)", text.empty() ? "" : ", ", value, voxels);
+  if (!text.empty()) fmt::print("labels: {}\n", text);
+}
+
 int run_convert(ConvertFlags& flags) {
   for (const std::string& region : flags.regions) flags.options.regions.push_back(parse_region(region));
   for (const std::string& axis : flags.flips) flags.options.flips.push_back(parse_axis(axis));
@@ -32,7 +41,7 @@ int run_convert(ConvertFlags& flags) {
              flags.options.output, report.case_id, to_string(report.geometry.shape()), report.channels,
              report.channels == 1 ? "" : "s", spacing[0], spacing[1], spacing[2],
              report.geometry.orientation());
-  if (!report.label_counts.empty()) fmt::print("labels: {} values\n", report.label_counts.size());
+  print_label_counts(report.label_counts);
   return 0;
 }
 
@@ -84,15 +93,18 @@ int run_synth(const SynthFlags& flags) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("[synth] output: got {}, which exists, expected a new file", file),
                   "Choose another name, or pass --overwrite.");
+  const Phantom phantom = make_phantom(shape, seed);
   if (!flags.label) {
     write_phantom_case(flags.output, shape, seed);
   } else {
-    const Phantom phantom = make_phantom(shape, seed);
     write_nifti(flags.output, phantom.image);
     write_nifti(*flags.label, phantom.labels);
   }
   fmt::print("{}: phantom {} of {} voxels (z, y, x): generated, not a patient\n", flags.output, seed,
              to_string(shape));
+  std::map<std::int32_t, std::int64_t> counts;
+  for (const std::int32_t value : phantom.labels.values) ++counts[value];
+  print_label_counts(counts);
   return 0;
 }
 

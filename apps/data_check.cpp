@@ -15,7 +15,7 @@ namespace {
 
 struct Flags {
   std::vector<std::string> words;
-  bool json = false, lenient = false;
+  bool json = false, strict = false;
 };
 
 bool is_job_name(const std::string& name) { return name.ends_with(".yaml") || name.ends_with(".yml"); }
@@ -59,7 +59,7 @@ void print_list(const CheckReport& report) {
 int run_check(const Flags& flags) {
   const CheckReport report = check(flags.words);
   flags.json ? print_json(report) : print_list(report);
-  const bool bad = flags.lenient ? report.errors() > 0 : !report.findings.empty();
+  const bool bad = flags.strict ? !report.findings.empty() : report.errors() > 0;
   return bad ? exit_code(ErrorKind::kData) : 0;
 }
 
@@ -71,7 +71,7 @@ Action data_check_command(Arguments& arguments) {
       .positionals("JOB|FILES", flags->words,
                    "A job (.yaml) with overrides as key=value, or case files, NIfTI images, folders, globs",
                    1)
-      .flag("--lenient", flags->lenient, "Exit 0 if there are warnings only")
+      .flag("--strict", flags->strict, "Exit 3 for warnings too")
       .flag("--json", flags->json, "Print one JSON object");
   return [flags] { return run_check(*flags); };
 }

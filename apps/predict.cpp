@@ -1,14 +1,19 @@
 // `tandem predict`: labels or probabilities of volumes, written on the grids of the files they came from.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/tensor/allocator.h"
 #include "data/prediction.h"
 #include "data/prediction_file.h"
+#include "data/split.h"
 #include "train/ensemble.h"
 #include "train/postprocess_file.h"
 
@@ -110,15 +115,58 @@ void show_plan(Ensemble& ensemble, const Target& target, const PreparedCase& pre
       mebibytes(result + network + input));
 }
 
+using Spacing = std::array<double, 3>;
+
+std::string text_of(const Spacing& mm) {
+  return fmt::format("[{:.3g}, {:.3g}, {:.3g}]", mm[0], mm[1], mm[2]);
+}
+
+// The smallest and largest voxels of the training cases, as far as their files are still there.
+std::optional<std::pair<Spacing, Spacing>> training_spacings(const DataOptions& data) {
+  std::optional<std::pair<Spacing, Spacing>> range;
+  try {
+    for (const CaseEntry& entry : training_cases(data)) {
+      const Spacing mm = read_case_info(entry, data.orientation).geometry.spacing_mm();
+      if (!range) range.emplace(mm, mm);
+      for (std::size_t a = 0; a < 3; ++a) {
+        range->first[a] = std::min(range->first[a], mm[a]);
+        range->second[a] = std::max(range->second[a], mm[a]);
+      }
+    }
+  } catch (const Error&) {  // moved or deleted since: nothing to compare with
+    return std::nullopt;
+  }
+  return range;
+}
+
+// Without data.spacing a model sees voxels as they are, and knows organs by their size in voxels.
+void warn_of_spacing(const CaseInfo& input, const DataOptions& data,
+                     const std::optional<std::pair<Spacing, Spacing>>& trained) {
+  constexpr double kTolerance = 0.05;
+  if (data.spacing || !trained) return;
+  const auto& [low, high] = *trained;
+  const Spacing mm = input.geometry.spacing_mm();
+  bool unlike = false;
+  for (std::size_t a = 0; a < 3; ++a)
+    unlike = unlike || mm[a] < low[a] * (1 - kTolerance) || mm[a] > high[a] * (1 + kTolerance);
+  if (!unlike) return;
+  log_warning(
+      "[predict] {}: voxels of {} mm (z, y, x), the training cases have {}{} mm: add data.spacing={} to "
+      "resample it to what the model knows",
+      input.file, text_of(mm), text_of(low), low == high ? "" : " to " + text_of(high), text_of(low));
+}
+
 Postprocess clean_up_of(const Ensemble& ensemble, const LabelMap& labels) {
   if (ensemble.job().predict.postprocess == PostprocessKind::kAuto)
     return read_postprocess(ensemble.members().front().folder, labels.names());
   return keep_largest_of_all(labels.classes());
 }
 
-void predict_one(Ensemble& ensemble, const Target& target, const DataOptions& data, bool dry_run) {
+void predict_one(Ensemble& ensemble, const Target& target, const DataOptions& data, bool dry_run,
+                 const std::optional<std::pair<Spacing, Spacing>>& trained) {
   const JobOptions& job = ensemble.job();
   std::unique_ptr<VoxelSource> source = open_case(target.input, data.orientation);
+  warn_of_spacing(source->info(), data, trained);
   ensemble.load(source->info());
   const PreparedCase prepared = prepare_whole_case(std::move(source), data);
   const LabelMap labels(data);
@@ -148,7 +196,8 @@ int predict(const Flags& flags) {
   if (ensemble.job().predict.postprocess == PostprocessKind::kAuto)  // missing: said before the first case
     (void)clean_up_of(ensemble, LabelMap(data));
   data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read
-  for (const Target& target : targets) predict_one(ensemble, target, data, flags.dry_run);
+  const auto trained = data.spacing ? std::nullopt : training_spacings(data);
+  for (const Target& target : targets) predict_one(ensemble, target, data, flags.dry_run, trained);
   return 0;
 }
 

@@ -123,12 +123,13 @@ const Tensor& require_tensor(const CheckpointContent& content, std::string_view 
 // ("model/...") that no target asks for, and then nothing is changed.
 void restore_tensors(const CheckpointContent& content, std::span<const NamedTensor> targets);
 
-// Bitwise comparison of all tensors and states. Empty: identical; else the first differing name with what
-// differs.
+// A name of a tensor or state whose bits differ, and how.
 struct CheckpointDifference {
   std::string name;  // "model/enc0.conv1.weight", "state/scaler/scale"
-  std::string text;  // "17 of 864 values differ, first at [0, 1, 2]: 0.5, 0.25"
+  std::string text;  // "17 of 864 values differ by up to 0.25, first at [0, 1, 2]: 0.5, 0.25"
 };
+// Bitwise comparison of all tensors, then all states, by name; the second gives the first of them.
+std::vector<CheckpointDifference> all_differences(const CheckpointContent& a, const CheckpointContent& b);
 std::optional<CheckpointDifference> diff_checkpoints(const CheckpointContent& a, const CheckpointContent& b);
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -42,42 +43,46 @@ std::map<std::string, const Tensor*> tensors_by_name(const CheckpointContent& co
   return tensors;
 }
 
-// The first element that differs, and how many do; equal tensors give no text.
+// The first element that differs, how many do and by how much; equal tensors give no text.
 std::string tensor_difference(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype())
     return fmt::format("{}, {}", to_string(a), to_string(b));
   const std::vector<std::byte> left = logical_bytes(a), right = logical_bytes(b);
   if (left == right) return "";
   const std::size_t size = size_of(a.dtype());
+  const std::vector<double> x = a.to_values(), y = b.to_values();
   std::int64_t count = 0, first = -1;
+  double largest = 0;
   for (std::int64_t i = 0; i < a.numel(); ++i) {
-    const std::size_t at = static_cast<std::size_t>(i) * size;
-    if (std::memcmp(left.data() + at, right.data() + at, size) == 0) continue;
+    const auto at = static_cast<std::size_t>(i);
+    if (std::memcmp(left.data() + at * size, right.data() + at * size, size) == 0) continue;
     if (count++ == 0) first = i;
+    const double distance = std::abs(x[at] - y[at]);
+    if (!(distance <= largest)) largest = distance;  // NaN stays
   }
-  const auto value = [first](const Tensor& t) { return t.to_values()[static_cast<std::size_t>(first)]; };
-  return fmt::format("{} of {} values differ, first at {}: {}, {}", count, a.numel(),
-                     position_text(a.shape(), first), value(a), value(b));
+  const auto at = static_cast<std::size_t>(first);
+  return fmt::format("{} of {} values differ by up to {:.3g}, first at {}: {}, {}", count, a.numel(), largest,
+                     position_text(a.shape(), first), x[at], y[at]);
 }
 
-// First key in which two maps differ; difference(value, value) is empty where they do not.
+// Adds the keys in which two maps differ; difference(value, value) is empty where they do not.
 template <class Value, class Difference>
-std::optional<CheckpointDifference> first_difference(const std::map<std::string, Value>& a,
-                                                     const std::map<std::string, Value>& b,
-                                                     const Difference& difference) {
+void add_differences(const std::map<std::string, Value>& a, const std::map<std::string, Value>& b,
+                     const Difference& difference, std::vector<CheckpointDifference>& found) {
   auto left = a.begin();
   auto right = b.begin();
   while (left != a.end() || right != b.end()) {
-    if (right == b.end() || (left != a.end() && left->first < right->first))
-      return CheckpointDifference{left->first, "only in the first"};
-    if (left == a.end() || right->first < left->first)
-      return CheckpointDifference{right->first, "only in the second"};
-    const std::string text = difference(left->second, right->second);
-    if (!text.empty()) return CheckpointDifference{left->first, text};
-    ++left;
-    ++right;
+    if (right == b.end() || (left != a.end() && left->first < right->first)) {
+      found.push_back({left++->first, "only in the first"});
+    } else if (left == a.end() || right->first < left->first) {
+      found.push_back({right++->first, "only in the second"});
+    } else {
+      const std::string text = difference(left->second, right->second);
+      if (!text.empty()) found.push_back({left->first, text});
+      ++left;
+      ++right;
+    }
   }
-  return std::nullopt;
 }
 
 std::string group_of(std::string_view name) { return std::string(name.substr(0, name.find('/'))); }
@@ -154,14 +159,23 @@ void restore_tensors(const CheckpointContent& content, std::span<const NamedTens
   for (const NamedTensor& target : targets) copy_values(*content.find(target.name), target.tensor);
 }
 
+std::vector<CheckpointDifference> all_differences(const CheckpointContent& a, const CheckpointContent& b) {
+  std::vector<CheckpointDifference> found;
+  add_differences(
+      tensors_by_name(a), tensors_by_name(b),
+      [](const Tensor* x, const Tensor* y) { return tensor_difference(*x, *y); }, found);
+  add_differences(
+      state_values(a), state_values(b),
+      [](const StateValue& x, const StateValue& y) {
+        return x.bits == y.bits ? std::string() : fmt::format("{}, {}", x.text, y.text);
+      },
+      found);
+  return found;
+}
+
 std::optional<CheckpointDifference> diff_checkpoints(const CheckpointContent& a, const CheckpointContent& b) {
-  const auto tensor =
-      first_difference(tensors_by_name(a), tensors_by_name(b),
-                       [](const Tensor* x, const Tensor* y) { return tensor_difference(*x, *y); });
-  if (tensor) return tensor;
-  return first_difference(state_values(a), state_values(b), [](const StateValue& x, const StateValue& y) {
-    return x.bits == y.bits ? std::string() : fmt::format("{}, {}", x.text, y.text);
-  });
+  const std::vector<CheckpointDifference> found = all_differences(a, b);
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 }  // namespace tandem

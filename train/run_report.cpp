@@ -2,7 +2,8 @@
 #include "train/run_report.h"
 
 #include <algorithm>
-#include <iterator>
+#include <charconv>
+#include <limits>
 
 #include "core/backends/cpu/isa.h"
 #include "core/base/parallel.h"
@@ -25,6 +26,58 @@ std::string arithmetic_text(DType dtype) {
 
 std::string mebibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// Steps and changes of the scale in order. A scale that no change explains came with a resume in another
+// precision.
+struct ScaleHistory {
+  std::string first = "?";
+  std::vector<EventMetrics> changes;
+
+  // `scale` is that of the step's own loss; a change at the same step is later.
+  void see_step(std::int64_t step, const std::string& scale) {
+    if (changes.empty() || changes.back().step != step) see_scale(step, scale);
+  }
+  // text: "65536 -> 32768 (overflow)".
+  void see_change(const EventMetrics& event) {
+    const std::string& text = event.text;
+    const std::size_t arrow = text.find(" -> ");
+    see_scale(event.step, text.substr(0, arrow));
+    if (arrow != std::string::npos) now_ = text.substr(arrow + 4, text.find(' ', arrow + 4) - arrow - 4);
+    changes.push_back(event);
+  }
+
+ private:
+  void see_scale(std::int64_t step, const std::string& scale) {
+    if (now_.empty())
+      first = scale;
+    else if (number(now_) != number(scale))
+      changes.push_back({step, "loss_scale", now_ + " -> " + scale + " (resumed)"});
+    now_ = scale;
+  }
+  static float number(const std::string& text) {
+    float value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  }
+
+  std::string now_;
+};
+
+// A change is logged before the line of its step.
+ScaleHistory scale_history(const MetricsHistory& history) {
+  ScaleHistory scales;
+  auto event = history.events.begin();
+  const auto take_events = [&](std::int64_t until) {
+    for (; event != history.events.end() && event->step <= until; ++event)
+      if (event->event == "loss_scale") scales.see_change(*event);
+  };
+  for (const MetricsHistory::Step& step : history.steps) {
+    take_events(step.step);
+    scales.see_step(step.step, fmt::format("{}", static_cast<float>(step.scale)));
+  }
+  take_events(std::numeric_limits<std::int64_t>::max());
+  return scales;
 }
 
 }  // namespace
@@ -106,13 +159,11 @@ std::string loss_scale_history(const std::filesystem::path& run_folder) {
 }
 
 std::string loss_scale_history(const MetricsHistory& history) {
-  std::vector<EventMetrics> changes;
-  std::ranges::copy_if(history.events, std::back_inserter(changes),
-                       [](const EventMetrics& event) { return event.event == "loss_scale"; });
+  const ScaleHistory scales = scale_history(history);
+  const std::vector<EventMetrics>& changes = scales.changes;
   const auto skips = std::ranges::count_if(
       history.steps, [](const MetricsHistory::Step& step) { return step.event != StepEvent::kGood; });
-  std::string text =
-      history.steps.empty() ? "?" : fmt::format("{}", static_cast<float>(history.steps.front().scale));
+  std::string text = scales.first;
   constexpr std::size_t kShown = 6;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (i == kShown && changes.size() > 2 * kShown) {

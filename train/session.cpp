@@ -1,6 +1,8 @@
 // Building a job's model, and opening a finished or interrupted run.
 #include "train/session.h"
 
+#include <algorithm>
+
 #include "core/backends/cpu/isa.h"
 #include "core/base/error.h"
 #include "core/base/parallel.h"
@@ -25,6 +27,41 @@ void check_patch(const JobOptions& job) {
           fmt::format("[patch] size does not fit the model's strides: got {}, expected multiples of {}",
                       to_string(Index3(job.patch.size)), to_string(Index3(traits.size_multiple))),
           "Change patch.size, or model.strides.");
+  // One voxel has no deviation: instance norm gives its shift there, whatever the image.
+  const bool single = std::ranges::equal(job.patch.size, traits.size_multiple);
+  if (job.model.name == "unet3d" && job.model.unet3d.norm == "instance" && single)
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("[patch] size: got {}, one voxel at the coarsest stage, where model.norm: instance "
+                    "leaves nothing of it; expected a larger multiple of {} along some axis",
+                    to_string(Index3(job.patch.size)), to_string(Index3(traits.size_multiple))),
+        "Enlarge patch.size, use fewer stages (model.features, model.strides), or model.norm: batch.");
+}
+
+// What a finished model is made of is not to be overridden.
+void require_no_model_keys(const fs::path& run, const std::vector<std::string>& overrides) {
+  for (const std::string& override : overrides)
+    for (const std::string_view key : {"model", "data.labels", "data.regions"})
+      if (override.starts_with(key) &&
+          std::string_view("=.").find(override[key.size()]) != std::string_view::npos)
+        throw Error(
+            ErrorKind::kUsage,
+            fmt::format("[run] {}: got an override of {}, which belongs to the checkpoint's run, expected "
+                        "none",
+                        override, key),
+            fmt::format(
+                "Its value is in {}; another one needs a training of its own.",
+                ((fs::is_directory(run) ? run : run.parent_path()) / "config.resolved.yaml").string()));
+}
+
+// A reader would call a job torn.
+void require_no_job(const fs::path& path) {
+  const std::string name = path.extension().string();
+  if ((name == ".yaml" || name == ".yml") && fs::is_regular_file(path))
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("[run] {}: got a job file, expected a run folder or a checkpoint (.h5)", path.string()),
+        "Train it first: tandem train " + path.string() + "; then name its run folder.");
 }
 
 }  // namespace
@@ -68,6 +105,8 @@ RunEnvironment run_environment(const JobOptions&, const Context& context) {
 }
 
 SavedRun open_run(const fs::path& path, const std::vector<std::string>& overrides) {
+  require_no_job(path);
+  require_no_model_keys(path, overrides);
   SavedRun run;
   run.checkpoint_path = resolve_checkpoint(path);
   run.folder = fs::is_directory(path) ? path : path.parent_path();

@@ -1,9 +1,10 @@
-// The handler does nothing but set lock-free flags (and _exit), all async-signal-safe.
+// The handler does nothing but set lock-free flags, write a line (and _exit), all async-signal-safe.
 #include "train/signals.h"
 
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "core/base/error.h"
 
@@ -20,10 +21,20 @@ constexpr int kStops[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 constexpr int kIgnored[] = {SIGXFSZ, SIGPIPE};
 constexpr int kInterruptedStatus = 130;
 
+constexpr char kAnswer[] = "stopping after this step; Ctrl-C again stops at once\n",
+               kAnswerToOthers[] = "stopping after this step; Ctrl-C twice stops at once\n";
+
 extern "C" void tandem_on_stop_signal(int signal) {
   if (signal == SIGINT && interrupts.fetch_add(1) > 0) _exit(kInterruptedStatus);
   int none = 0;
-  first_signal.compare_exchange_strong(none, signal);
+  if (!first_signal.compare_exchange_strong(none, signal)) return;
+  const int saved = errno;
+  const bool interrupt = signal == SIGINT;
+  // Not through the log: its locks may be held. Nothing can be done if it fails.
+  [[maybe_unused]] const ssize_t written =
+      ::write(STDERR_FILENO, interrupt ? kAnswer : kAnswerToOthers,
+              (interrupt ? sizeof(kAnswer) : sizeof(kAnswerToOthers)) - 1);
+  errno = saved;
 }
 
 }  // namespace

@@ -9,9 +9,10 @@
 
 namespace tandem {
 
-// Handlers are installed while an object lives; at most one at a time. A second SIGINT ends the process at
-// once with status 130; any other repetition changes nothing, so a checkpoint in the making is finished.
-// SIGXFSZ is ignored meanwhile: a file-size limit is then an error of the write. SIGPIPE likewise.
+// Handlers are installed while an object lives; at most one at a time. The first signal is answered at once
+// by a line on stderr. A second SIGINT ends the process at once with status 130; any other repetition changes
+// nothing, so a checkpoint in the making is finished. SIGXFSZ is ignored meanwhile: a file-size limit is then
+// an error of the write. SIGPIPE likewise.
 class StopSignals {
  public:
   StopSignals();

@@ -3,6 +3,7 @@
 
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -13,11 +14,16 @@
 namespace tandem {
 namespace {
 
+// Messages from before the first file, which gets them too.
+constexpr std::size_t kEarlyMessages = 500;
+using EarlySink = spdlog::sinks::ringbuffer_sink_mt;
+
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     sink->set_pattern("%v");
     auto made = std::make_shared<spdlog::logger>("tandem", sink);
+    made->sinks().push_back(std::make_shared<EarlySink>(kEarlyMessages));
     made->flush_on(spdlog::level::info);
     return made;
   }();
@@ -50,6 +56,14 @@ void add_log_file(const std::filesystem::path& path) {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), false);
     sink->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
                                                                     spdlog::pattern_time_type::utc));
+    for (spdlog::sink_ptr& other : logger().sinks())
+      if (auto* early = dynamic_cast<EarlySink*>(other.get())) {
+        for (const auto& message : early->last_raw()) sink->log(message);
+        sink->flush();
+        std::swap(other, logger().sinks().back());
+        logger().sinks().pop_back();
+        break;
+      }
     logger().sinks().push_back(sink);
   } catch (const spdlog::spdlog_ex& e) {
     throw Error(ErrorKind::kResource, fmt::format("[log] {}: cannot be opened: {}", path.string(), e.what()));

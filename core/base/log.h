@@ -14,8 +14,8 @@ namespace tandem {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 void set_log_level(LogLevel level);
-// Appends every later message, with a UTC time stamp, to `path`; throws Error{kResource} if it cannot be
-// opened. Twice the same path is once.
+// Appends every later message, with a UTC time stamp, to `path`, and to the first such file the 500 messages
+// before it; throws Error{kResource} if it cannot be opened. Twice the same path is once.
 void add_log_file(const std::filesystem::path& path);
 void write_log(LogLevel level, std::string_view message);
 

@@ -95,7 +95,7 @@ TEST_F(CkptCommand, DiffComparesFilesAndFolders) {
   EXPECT_EQ(result.status, 4);
   EXPECT_THAT(
       result.output,
-      HasSubstr("model/enc0.conv1.weight: 1 of 24 values differ, first at [0, 0, 0, 0, 0]: 0.5, 1.5"));
+      HasSubstr("model/enc0.conv1.weight: 1 of 24 values differ by up to 1, first at [0, 0, 0, 0, 0]: 0.5, 1.5"));
   EXPECT_THAT(result.output, Not(HasSubstr("identical")));
   EXPECT_EQ(run_tandem("ckpt diff " + quoted(newest_) + " " + quoted(folder_ / "none")).status, 4);
 }

@@ -14,6 +14,7 @@ namespace {
 
 TEST(Log, FileGetsTimeLevelAndText) {
   const auto path = std::filesystem::temp_directory_path() / ("tandem log " + std::to_string(::getpid()));
+  log_info("before the file");
   add_log_file(path);
   log_info("step {}", 12);
   log_warning("busy");
@@ -23,8 +24,8 @@ TEST(Log, FileGetsTimeLevelAndText) {
   const std::string text = read_text_file(path, 10000);
   std::filesystem::remove(path);
   const std::string time = R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)";
-  EXPECT_TRUE(
-      std::regex_match(text, std::regex(time + " info step 12\n" + time + " warning warning: busy\n")))
+  EXPECT_TRUE(std::regex_match(text, std::regex(time + " info before the file\n" + time + " info step 12\n" +
+                                                time + " warning warning: busy\n")))
       << text;
 }
 

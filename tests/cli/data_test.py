@@ -45,7 +45,7 @@ class DataTest(harness.CommandLineTest):
         cls.nnunet.write_text(JOB)
 
     def test_an_nnunet_folder_from_check_to_prediction(self):
-        self.tandem("data", "check", self.nnunet, "--lenient")
+        self.tandem("data", "check", self.nnunet)
         run = self.folder / "nnunet run"
         self.tandem("train", self.nnunet, "--run-dir", run, "--no-progress")
         resolved = (run / "config.resolved.yaml").read_text()

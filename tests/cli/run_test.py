@@ -1,4 +1,5 @@
 """train, eval, predict, summary and ckpt on a small phantom job."""
+import itertools
 import json
 
 import h5py
@@ -52,14 +53,20 @@ class RunTest(harness.CommandLineTest):
             self.assertLess(sum(losses[-5:]), sum(losses[:5]), compute)
 
     def test_isa_levels_agree(self):
-        losses = {}
-        for isa in ("sse4", "avx2"):
-            run = self.folder / isa
-            self.tandem("train", self.job(iterations=5, every=5), "--run-dir", run, "--no-progress",
-                        environment={"TANDEM_ISA": isa})
-            losses[isa] = [line["loss"] for line in self.metrics(run) if line["kind"] == "step"]
-        for a, b in zip(losses["sse4"], losses["avx2"]):
-            self.assertAlmostEqual(a, b, delta=2e-3)
+        levels = ["sse4", "avx2", "avx512", "amx"]
+        available = json.loads(self.tandem("doctor", "--json").stdout)["isa"]["available"]
+        levels = levels[:levels.index(available) + 1]
+        for compute in ("fp32", "fp16", "bf16"):
+            losses = {}
+            for isa in levels:
+                run = self.folder / f"{isa} {compute}"
+                self.tandem("train", self.job(compute=compute, iterations=5, every=5), "--run-dir", run, "--no-progress",
+                            environment={"TANDEM_ISA": isa})
+                losses[isa] = [line["loss"] for line in self.metrics(run) if line["kind"] == "step"]
+                self.assertEqual(json.loads((run / "environment.json").read_text(encoding="utf-8"))["isa"], isa)
+            for one, other in itertools.combinations(levels, 2):
+                for a, b in zip(losses[one], losses[other], strict=True):
+                    self.assertAlmostEqual(a, b, delta=1e-4 if compute == "fp32" else 2e-3, msg=f"{compute}: {one}, {other}")
 
     def test_dry_run_writes_nothing(self):
         run = self.folder / "dry"

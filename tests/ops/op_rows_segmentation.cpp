@@ -133,6 +133,22 @@ OpRow voxel_weights_row(const std::string& variant, const Shape& shape, const Se
   return row;
 }
 
+std::vector<OpRow> voxel_weights_rows() {
+  const std::vector<double> w{0.5, 1, 2};
+  return {
+      voxel_weights_row("voxelWeights", {2, 3, 17}, {}),
+      voxel_weights_row("voxelWeightsSmoothing", {2, 3, 3, 5},
+                        {.label_smoothing = 0.1, .dice_batch = true, .class_weights = w}),
+      voxel_weights_row("voxelWeightsFocal", {2, 3, 17}, {.gamma = 2}),
+      voxel_weights_row("voxelWeightsIgnore", {2, 3, 11},
+                        {.dice_squared = true, .has_ignore_label = true, .ignore_label = 9}),
+      voxel_weights_row("voxelWeightsGeneralized", {2, 3, 17}, {.overlap = OverlapLoss::kGeneralizedDice}),
+      voxel_weights_row("voxelWeightsSigmoid", {2, 1, 17}, {.activation = kSigmoid}),
+      voxel_weights_row("voxelWeightsMultiLabel", {2, 3, 3, 5},
+                        {.activation = kSigmoid, .gamma = 1.5, .multi_label = true}),
+  };
+}
+
 using ErrorCall = std::function<Var(const Var& x, const Var& target)>;
 using ErrorOf = std::function<double(double difference)>;
 
@@ -182,16 +198,6 @@ void add_error_rows(std::vector<OpRow>& rows) {
 std::vector<OpRow> segmentation_loss_rows() {
   const std::vector<double> w{0.5, 1, 2};
   std::vector<OpRow> rows{
-      voxel_weights_row("voxelWeights", {2, 3, 17}, {}),
-      voxel_weights_row("voxelWeightsSmoothing", {2, 3, 3, 5},
-                        {.label_smoothing = 0.1, .dice_batch = true, .class_weights = w}),
-      voxel_weights_row("voxelWeightsFocal", {2, 3, 17}, {.gamma = 2}),
-      voxel_weights_row("voxelWeightsIgnore", {2, 3, 11},
-                        {.dice_squared = true, .has_ignore_label = true, .ignore_label = 9}),
-      voxel_weights_row("voxelWeightsGeneralized", {2, 3, 17}, {.overlap = OverlapLoss::kGeneralizedDice}),
-      voxel_weights_row("voxelWeightsSigmoid", {2, 1, 17}, {.activation = kSigmoid}),
-      voxel_weights_row("voxelWeightsMultiLabel", {2, 3, 3, 5},
-                        {.activation = kSigmoid, .gamma = 1.5, .multi_label = true}),
       weighted_ce("weights", {2, 3, 7}, {.class_weights = w}),
       weighted_ce("weightsSmoothing", {2, 3, 3, 5}, {.label_smoothing = 0.1, .class_weights = w}),
       weighted_ce("weightsIgnore", {2, 3, 11}, {.ignore_label = kIgnored, .class_weights = w}),
@@ -230,6 +236,7 @@ std::vector<OpRow> segmentation_loss_rows() {
       any_row("diceFocalSigmoid", {2, 3, 9}, {.activation = kSigmoid, .gamma = 2, .alpha = 0.25}),
       any_row("tverskyCe", {2, 3, 7}, {.overlap = OverlapLoss::kTversky, .tversky_alpha = 0.3}),
   };
+  for (OpRow& row : voxel_weights_rows()) rows.push_back(std::move(row));
   // Weights as a loss scale would be: the gradients of so many voxels are subnormal in FP16 else.
   SegmentationLossArgs sigmoid{.ce_weight = 1024, .dice_weight = 1024, .activation = kSigmoid, .gamma = 2},
       softmax{.ce_weight = 1024, .dice_weight = 1024, .gamma = 2}, multi = sigmoid;

@@ -350,7 +350,7 @@ TEST(Difference, NamesTheFirstTensorAndItsFirstValue) {
   b.tensors[0].tensor.data<float>()[1] = 99;  // stored K, taps, C: logical [0, 1, 0, 0, 0]
   const auto difference = diff_checkpoints(a, b);
   EXPECT_EQ(difference->name, "model/enc0.conv1.weight");
-  EXPECT_EQ(difference->text, "1 of 24 values differ, first at [0, 1, 0, 0, 0]: 4.5, 99");
+  EXPECT_EQ(difference->text, "1 of 24 values differ by up to 94.5, first at [0, 1, 0, 0, 0]: 4.5, 99");
   b.tensors.erase(b.tensors.begin() + 1);
   EXPECT_EQ(diff_checkpoints(a, b)->name, "model/enc0.conv1.bias");
   EXPECT_EQ(diff_checkpoints(a, b)->text, "only in the first");
