@@ -77,7 +77,8 @@ Measured measure(const JobOptions& job, std::int64_t in_channels, std::int64_t b
   const std::int64_t kept = allocator->statistics().total_current;
   Measured result;
   {
-    Trainer trainer(session.context, session.precision, *session.model, make_criterion(job.loss),
+    Trainer trainer(session.context, session.precision, *session.model,
+                    make_criterion(job.loss, job.data.outputs()),
                     {.optimizer = job.optimizer, .loss_scale = {.mode = LossScaleMode::kOff}});
     result.weights = static_cast<double>(allocator->statistics().total_current - kept);
     Loader loader(std::make_shared<NoisePatches>(job.patch.size, in_channels,

@@ -115,11 +115,12 @@ class BrightVoxels final : public Dataset {
 
 struct Training {
   UNet3d model{UNet3dOptions{.features = {4, 8}}, 1, 2};
-  Trainer trainer{Context{.compute = DType::kF16, .seed = 5},
-                  Precision{.compute = DType::kF16},
-                  model,
-                  [](const Outputs& outputs, const Var& label) { return dice_ce(outputs.main, label, {}); },
-                  {.optimizer = {.name = OptimizerKind::kAdamW, .lr = 1e-2}, .total_steps = 20}};
+  Trainer trainer{
+      Context{.compute = DType::kF16, .seed = 5},
+      Precision{.compute = DType::kF16},
+      model,
+      [](const Outputs& outputs, const Target& target) { return dice_ce(outputs.main, target.label, {}); },
+      {.optimizer = {.name = OptimizerKind::kAdamW, .lr = 1e-2}, .total_steps = 20}};
   CheckpointContent content() const {
     CheckpointContent content;
     trainer.save(content);

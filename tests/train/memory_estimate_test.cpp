@@ -52,7 +52,8 @@ double reserved_by(const JobOptions& job) {
   const std::shared_ptr<Allocator> allocator = allocator_of(kCpuDevice);
   allocator->empty_cache();
   const std::int64_t before = allocator->statistics().reserved;
-  Trainer trainer(session.context, session.precision, *session.model, make_criterion(job.loss),
+  Trainer trainer(session.context, session.precision, *session.model,
+                  make_criterion(job.loss, job.data.outputs()),
                   {.optimizer = job.optimizer, .accumulate = job.train.accumulate});
   Loader loader(std::make_shared<Noise>(job.patch.size),
                 {.batch_size = job.train.batch_size, .workers = 1, .prefetch = job.data.prefetch});
