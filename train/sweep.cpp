@@ -134,10 +134,9 @@ void read_scores(const fs::path& folder, SweepResult& result) {
   }
   for (const ValidationMetrics& validation : history.validations) {
     result.step = std::max(result.step, validation.step);
-    result.dice = validation.mean_dice;
-    if (std::isfinite(validation.mean_dice) &&
-        (!result.best_dice || validation.mean_dice > *result.best_dice))
-      result.best_dice = validation.mean_dice;
+    const double dice = validation.mean_dice;
+    result.dice = std::isfinite(dice) ? std::optional(dice) : std::nullopt;
+    if (result.dice && (!result.best_dice || dice > *result.best_dice)) result.best_dice = dice;
   }
 }
 

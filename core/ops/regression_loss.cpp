@@ -34,23 +34,25 @@ Var mean_error(std::string_view op, const Var& x, const Var& target, const MapAr
   const Tensor loss(Shape{1}, wide, each.device());
   const double share = 1.0 / static_cast<double>(n);
   tape.backend().map({.kernel = MapKernel::kScale, .params = {.a = share}}, {{sum_of(tape, each)}}, loss);
-  return tape.record(op, loss, {x, target},
-                     [&tape, x = x.gradient_only(), target = target.gradient_only(), a = x.value(),
-                      b = target.value(), slope, share](const Tensor& seed) {
-                       const Tensor scale(Shape{1}, seed.dtype(), seed.device());
-                       const Tensor each(a.shape(), seed.dtype(), seed.device(), MemoryCategory::kWorkspace);
-                       const auto flow = [&](const Var& to, double sign) {
-                         if (!to.requires_grad()) return;
-                         tape.backend().map({.kernel = MapKernel::kScale, .params = {.a = sign * share}},
-                                            {{seed}}, scale);
-                         const Tensor gradient(a.shape(), a.dtype(), seed.device());
-                         tape.backend().map({.kernel = MapKernel::kMul}, {{each, scale}}, gradient);
-                         to.accumulate(gradient);
-                       };
-                       tape.backend().map(slope, {{a, b}}, each);
-                       flow(x, 1);
-                       flow(target, -1);
-                     });
+  return tape.record(
+      op, loss, {x, target},
+      [&tape, x = x.gradient_only(), target = target.gradient_only(), a = x.value(), b = target.value(),
+       slope, share](const Tensor& seed) {
+        const Tensor scale(Shape{1}, seed.dtype(), seed.device());
+        const Tensor each(a.shape(), seed.dtype(), seed.device(), MemoryCategory::kWorkspace);
+        const auto flow = [&](const Var& to, double sign) {
+          if (!to.requires_grad()) return;
+          tape.backend().map({.kernel = MapKernel::kScale, .params = {.a = sign}}, {{seed}}, scale);
+          const Tensor gradient(a.shape(), a.dtype(), seed.device());
+          tape.backend().map({.kernel = MapKernel::kMul}, {{each, scale}}, gradient);
+          to.accumulate(gradient);
+        };
+        tape.backend().map(slope, {{a, b}}, each);
+        // Not the seed's share first: it may be subnormal, and lose bits.
+        tape.backend().map({.kernel = MapKernel::kScale, .params = {.a = share}}, {{each}}, each);
+        flow(x, 1);
+        flow(target, -1);
+      });
 }
 
 }  // namespace

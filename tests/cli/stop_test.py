@@ -52,9 +52,11 @@ class StopTest(harness.CommandLineTest):
         self.tandem("train", job, "--run-dir", whole, "--no-progress")
         codes, metrics = [], queued / "metrics.jsonl"
         while not codes or codes[-1] == 75:
-            before = metrics.stat().st_size if metrics.exists() else 0
+            def steps():
+                return metrics.read_text(encoding="utf-8").count('"step_ms"') if metrics.exists() else 0
+            before = steps()
             process = self.start("train", job, "--run-dir", queued, "--resume", "auto", "--no-progress")
-            while process.poll() is None and (not metrics.exists() or metrics.stat().st_size == before):
+            while process.poll() is None and steps() == before:
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             try:

@@ -215,7 +215,7 @@ TEST_P(LoopsLoss, LossAndGradientMatchTheReference) {
 
 // Weight 1 changes no bit; weight 0 is an ignored voxel, whatever its label and logits are.
 TEST_P(LoopsLoss, VoxelWeights) {
-  const Tensor logits = make(Shape{1, 2, 4}, DType::kF32, {0.5, -1, 2, kInfinity, 1.5, 0.25, -3, -kInfinity});
+  const Tensor logits = make(Shape{1, 2, 4}, DType::kF32, {0.5, -1, 2, -3, 1.5, 0.25, kInfinity, -kInfinity});
   const Tensor labels = labels_of(Shape{1, 4}, {0, 1, 1, 99}), ignored = labels_of(Shape{1, 4}, {0, 1, 1, 7});
   const auto weights = [](double a, double b, double c, double d) {
     return make(Shape{1, 1, 4}, DType::kF32, {a, b, c, d});

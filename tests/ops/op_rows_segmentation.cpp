@@ -127,6 +127,7 @@ OpRow voxel_weights_row(const std::string& variant, const Shape& shape, const Se
     return segmentation_loss(x, labels, args,
                              Tensor::from_values(weight_shape, weights, DType::kF32, x.value().device()));
   });
+  row.overflows_inside = true;  // a weight times the largest loss
   row.formula = [=](const InputValues& in) {
     return Values{segmentation_loss_formula(shape, in[0], some_labels(shape, args), args, weights)};
   };
@@ -228,7 +229,7 @@ std::vector<OpRow> segmentation_loss_rows() {
       bce_row("oneElement", {1, 1}),
       focal_row("oneElement", {1, 1}, {.activation = kSigmoid}),
       sigmoid_dice("oneElement", {1, 1}, {}),
-      generalized_row("oneElement", {1, 1}, {.background = true, .activation = kSigmoid}),
+      generalized_row("smallest", {1, 2}, {.background = true, .activation = kSigmoid}),
       tversky_row("oneElement", {1, 1}, {.dice = {.background = true, .activation = kSigmoid}}),
       any_row("oneElement", {1, 1}, {.activation = kSigmoid}),
       any_row("diceBce", {2, 3, 7}, {.ce_weight = 0.5, .dice_weight = 2, .activation = kSigmoid}),

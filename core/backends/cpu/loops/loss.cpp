@@ -1,6 +1,6 @@
 // Cross entropy, focal and overlap losses over softmax probabilities: the sums in one pass over the logits,
-// and the gradient. The loss and the gradient's factors are made of the sums in core/backends/common/loss_terms.
-// Sigmoid is loss_sigmoid.cpp's.
+// and the gradient. The loss and the gradient's factors are made of the sums in
+// core/backends/common/loss_terms. Sigmoid is loss_sigmoid.cpp's.
 #include "core/backends/cpu/loops/entries.h"
 #include "core/backends/cpu/loops/lanes.h"
 #include "core/backends/cpu/loops/planes.h"
@@ -80,7 +80,7 @@ void pointwise_values(const LossLoop& loop, std::int64_t n, const RowData& row, 
       nll[r] *= row.weight[r] * kernels::exp(gamma * kernels::log(row.others[r] / row.sum[r]));
     return;
   }
-  for (std::int64_t r = 0; r < n; ++r) nll[r] *= row.weight[r];
+  for (std::int64_t r = 0; r < n; ++r) nll[r] = row.weight[r] == 0.0f ? 0.0f : nll[r] * row.weight[r];
   if (loop.smoothing == 0) return;
   const float share = loop.smoothing / static_cast<float>(loop.rows.x.channels), kept = 1.0f - loop.smoothing;
   const float weights = loop.weight_sum;
