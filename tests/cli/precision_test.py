@@ -17,7 +17,7 @@ class PrecisionTest(harness.CommandLineTest):
         self.assertEqual([line["event"] for line in steps], ["overflow"] * 3)
         for line in steps:
             cause = line["cause"]
-            self.assertEqual((cause["pass"], cause["op"], cause["tensor"]), ("backward", "dice_ce", "input gradient"))
+            self.assertEqual((cause["pass"], cause["op"], cause["tensor"]), ("backward", "segmentation_loss", "input gradient"))
             self.assertGreater(cause["magnitude"], 65504)
             self.assertEqual(len(cause["index"]), 5)
             self.assertEqual(len(cause["samples"]), 1)
