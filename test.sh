@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
 preset=${1:-release}
+trap '[ $? -eq 0 ] || [ -n "${counted:-}" ] || echo "0 passed, 1 failed"' EXIT
 ./setup.sh --tests
 cmake --preset "$preset" -DTANDEM_TESTS=ON > /dev/null
 build=build; [ "$preset" = release ] || build=build-$preset
@@ -12,5 +13,6 @@ cmake --build "$build" --parallel "$(nproc)"
 export OMP_WAIT_POLICY=passive
 status=0
 ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --output-junit "$PWD/$build/tests.xml" \
-  > "$build/tests.log" 2>&1 || status=$?
+  --test-output-size-passed 65536 > "$build/tests.log" 2>&1 || status=$?
+counted=1
 python3 tests/summary.py "$build/tests.xml" "$build/tests.log" "$status"

@@ -130,12 +130,12 @@ struct LossData {
 };
 void dice_ce(benchmark::State& state) {
   const LossData d(dtype_of(state));
-  for (auto _ : state) loops().segmentation_loss({}, d.t.logits, d.t.labels, d.t.sums, d.loss);
+  for (auto _ : state) loops().segmentation_loss({}, d.t, d.loss);
   set_bytes(state, 1, d.t.logits);
 }
 void dice_ce_backward(benchmark::State& state) {
   const LossData d(dtype_of(state));
-  loops().segmentation_loss({}, d.t.logits, d.t.labels, d.t.sums, d.loss);
+  loops().segmentation_loss({}, d.t, d.loss);
   for (auto _ : state) loops().segmentation_loss_backward({}, d.t, d.seed, d.dlogits);
   set_bytes(state, 2, d.t.logits);
 }

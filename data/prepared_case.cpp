@@ -99,7 +99,7 @@ bool PreparedCase::needs_whole_case(const DataOptions& options) {
 std::int64_t PreparedCase::reading_bytes(const CaseInfo& info, const DataOptions& options) {
   const Index3& shape = info.geometry.shape();
   const auto value = static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t voxel = (info.channels + 1) * value;  // image, labels
+  const std::int64_t voxel = (info.channels + (info.has_weights ? 2 : 1)) * value;  // image, labels, weights
   if (needs_whole_case(options)) return 2 * voxel_count(shape) * voxel + memory_bytes(info, options);
   if (!is_case_file_name(info.file)) return voxel_count(shape) * (voxel + value);  // turned to RAS
   return std::min(kSlabSlices, shape[0]) * shape[1] * shape[2] * (voxel + value);
@@ -109,7 +109,8 @@ std::int64_t PreparedCase::memory_bytes(const CaseInfo& info, const DataOptions&
   const Geometry& grid = info.geometry;
   const Index3 shape =
       options.spacing ? resampled_shape(grid.shape(), grid.spacing_mm(), *options.spacing) : grid.shape();
-  return voxel_count(shape) * (info.channels * static_cast<std::int64_t>(sizeof(float)) + 1);
+  const std::int64_t floats = info.channels + (info.has_weights ? 1 : 0);
+  return voxel_count(shape) * (floats * static_cast<std::int64_t>(sizeof(float)) + 1);
 }
 
 void PreparedCase::scan(const DataOptions& options) {

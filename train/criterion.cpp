@@ -81,15 +81,16 @@ Criterion make_criterion(const LossOptions& options, std::int64_t classes,
   };
 }
 
-std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes) {
+std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes, bool ignores) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes), 0);
   for (const auto& each : data.cases()) {
     const Index3 shape = each->shape();
-    counts[0] += shape[0] * shape[1] * shape[2];
+    std::int64_t background = shape[0] * shape[1] * shape[2];
     for (std::int64_t c = 1; c < classes; ++c) {
       counts[static_cast<std::size_t>(c)] += each->foreground().count(c);
-      counts[0] -= each->foreground().count(c);
+      background -= each->foreground().count(c);
     }
+    counts[0] += ignores ? each->foreground().count(0) : background;
   }
   return counts;
 }
@@ -98,7 +99,8 @@ Criterion make_criterion(const JobOptions& job, const PatchDataset& data) {
   constexpr double kLargeRatio = 50;
   LossOptions loss = job.loss;
   if (needs_class_counts(loss)) {
-    loss = with_class_counts(loss, count_classes(data, job.data.classes()));
+    loss =
+        with_class_counts(loss, count_classes(data, job.data.classes(), job.data.ignore_label.has_value()));
     const auto weights = loss_args(loss, {}).class_weights;
     log_info("loss: class weights [{:.4g}]", fmt::join(weights, ", "));
     const auto [low, high] = std::ranges::minmax(weights);

@@ -17,8 +17,9 @@ Criterion make_criterion(const LossOptions& options, std::int64_t classes,
 // The same of a job, with kUnlabelled as the ignored label; class weights that a rule makes of the data are
 // logged. Error{kConfig} for mse, l1 and smooth_l1 where the data have weights per voxel.
 Criterion make_criterion(const JobOptions& job, const PatchDataset& data);
-// Voxels per class in the training data; a background that holds all that no other class names.
-std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes);
+// Voxels per class in the training data; the background holds all that no other class names, without the
+// ignored ones (`ignores`: data.ignore_label is set).
+std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t classes, bool ignores = false);
 // What has to be added to the criterion's value so that 0 is perfect: the weight of the overlap term.
 double loss_offset(const LossOptions& options);
 

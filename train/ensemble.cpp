@@ -20,6 +20,14 @@ namespace fs = std::filesystem;
 
 void check_member(const SavedRun& first, const SavedRun& member) {
   if (member.job.data.labels != first.job.data.labels) fail_member(first, member, "data.labels");
+  if (member.job.data.regions != first.job.data.regions) fail_member(first, member, "data.regions");
+  if (member.job.data.region_values != first.job.data.region_values)
+    fail_member(first, member, "data.region_values");
+  if (member.job.data.spacing != first.job.data.spacing) fail_member(first, member, "data.spacing");
+  if (member.job.data.crop_nonzero != first.job.data.crop_nonzero)
+    fail_member(first, member, "data.crop_nonzero");
+  if (member.job.data.orientation != first.job.data.orientation)
+    fail_member(first, member, "data.orientation");
   if (member.job.data.normalize != first.job.data.normalize) fail_member(first, member, "data.normalize");
   if (member.job.patch.size != first.job.patch.size) fail_member(first, member, "patch.size");
 }

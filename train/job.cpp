@@ -93,16 +93,20 @@ Fields fields(SelectOptions& o) {
 namespace {
 
 // Regions may overlap, so each is a channel of its own.
-void check_regions(const JobOptions& o, ErrorList& errors) {
-  if (o.data.regions.empty()) return;
+struct RegionFault {
+  std::string key, text;
+};
+std::optional<RegionFault> region_fault(const JobOptions& o) {
+  if (o.data.regions.empty()) return std::nullopt;
   if (loss_parts(o.loss).pointwise == LossParts::Pointwise::kError ||
       loss_activation(o.loss) == LossActivation::kSoftmax)
-    errors.rule("loss.name",
-                fmt::format("got {} with data.regions, expected dice_bce or bce, or dice, tversky, focal or "
-                            "dice_focal with loss.activation: sigmoid",
-                            o.loss.name));
-  else if (needs_class_counts(o.loss))
-    errors.rule("loss.focal.class_weights", "got a rule with data.regions, expected null or a list");
+    return RegionFault{"loss.name",
+                       fmt::format("got {} with data.regions, expected dice_bce or bce, or dice, tversky, "
+                                   "focal or dice_focal with loss.activation: sigmoid",
+                                   o.loss.name)};
+  if (needs_class_counts(o.loss))
+    return RegionFault{"loss.focal.class_weights", "got a rule with data.regions, expected null or a list"};
+  return std::nullopt;
 }
 
 // Rules between select, validate and what watches the metric.
@@ -174,7 +178,7 @@ Fields fields(JobOptions& o) {
           errors.rule("name", "got '" + o.name +
                                   "', expected letters, digits, '.', '_' or '-': it names the run folder");
         check_selection(o, errors);
-        check_regions(o, errors);
+        if (const auto fault = region_fault(o)) errors.rule(fault->key, fault->text);
       });
 }
 
@@ -182,7 +186,11 @@ JobOptions load_job(const std::filesystem::path& path, const std::vector<std::st
   JobOptions job;
   const Fields description = fields(job);
   parse_options(load_config(path, overrides), description);
+  const bool has_regions = !job.data.regions.empty();
   complete_from_nnunet(job.data);
+  if (const auto fault = region_fault(job); fault && !has_regions)
+    throw Error(ErrorKind::kConfig, fmt::format("'{}': {}", fault->key, fault->text),
+                "The regions are those of the data set's dataset.json.");
   return job;
 }
 

@@ -29,7 +29,7 @@ void JobRun::run(std::filesystem::path& folder) {
   log_info("run folder {}", folder_->path().string());
   if (step() > 0) log_info("resumed from step {} of {}", step(), total());
   open_log();
-  if (step() >= total() && (validation_.empty() || validated_step_ == step())) {
+  if (step() >= total() && (validation_.empty() || validated_step_ == step() || !validates_now())) {
     log_info("the run is complete at step {} of {}: raise train.iterations or train.epochs to go on", step(),
              total());
     return;
@@ -74,7 +74,10 @@ void JobRun::resume(const RunFolder& folder) {
   trainer_.load(content, knobs ? &*knobs : nullptr);
   if (saved)
     for (const std::string& line : job_changes(*saved, job_)) log_warning("resume: {}", line);
-  selection_.load(content);
+  if (!saved || (saved->select.metric == job_.select.metric && saved->select.mode == job_.select.mode))
+    selection_.load(content);
+  else
+    log_warning("resume: select: another metric or mode: best checkpoints and early stop begin anew");
   saved_step_ = content.step;
   for (const std::string& line : environment_differences(
            content.environment_json, environment_json(run_environment(job_, session_.context))))
@@ -141,7 +144,10 @@ void JobRun::validate() {
     report(result.record ? &*result.record : nullptr);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kStopped) stop();
-    if (error.kind() != ErrorKind::kNumeric) throw;
+    if (error.kind() != ErrorKind::kNumeric) {
+      save();  // what was learnt since the last checkpoint is not lost for it
+      throw;
+    }
     progress_.clear();
     log_warning("step {}: validation: {}", step(), error.what());
   }
@@ -155,7 +161,7 @@ void JobRun::note_validation(const SegmentationScores& scores, double seconds) {
   log_info("step {}: validation mean Dice {:.4f} ({:.1f} s)", step(), scores.mean_dice(), seconds);
   if (selection_.note(step(), selection_.value(scores), trainer_)) {
     saved_step_ = -1;  // saved again if need be
-    save();
+    save_or_retry_later();
   }
   ValidationMetrics line = validation_metrics(scores, job_.validate.metrics);
   line.step = step();

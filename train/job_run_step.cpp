@@ -46,9 +46,8 @@ void JobRun::attempt() {
     if (outgrown) throw;
     keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
     save();
-    throw Error(
-        error.kind(), error.text(),
-        error.hint() + fmt::format("\nThe state before it is kept in {}.", folder_->path().string()));
+    throw Error(error.kind(), error.text(),
+                error.hint() + fmt::format("\nThe state before it is kept in {}.", folder_->path().string()));
   }
 }
 

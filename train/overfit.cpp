@@ -36,12 +36,13 @@ double sample_dice(const std::vector<double>& logits, const Tensor& label) {
   const std::size_t voxels = truth.size(), classes = logits.size() / voxels;
   std::vector<double> both(classes), either(classes), present(classes);
   for (std::size_t voxel = 0; voxel < voxels; ++voxel) {
+    if (truth[voxel] < 0) continue;  // ignored
     std::size_t predicted = 0;
     for (std::size_t c = 1; c < classes; ++c)
       if (logits[c * voxels + voxel] > logits[predicted * voxels + voxel]) predicted = c;
     const auto wanted = static_cast<std::size_t>(truth[voxel]);
     ++either[predicted];
-    if (truth[voxel] < 0 || wanted >= classes) continue;
+    if (wanted >= classes) continue;
     ++either[wanted];
     ++present[wanted];
     both[wanted] += predicted == wanted;

@@ -148,7 +148,7 @@ std::string plan_text(const PlanSurvey& survey, const JobPlan& plan, const std::
                                : "         # leave an axis out where its sides differ in meaning");
   text += network_lines(survey, plan, memory_gb);
   text += fmt::format(
-      "loss: {{name: dice_ce, dice: {{batch: {}, background: false}}}}   # batch: where a patch is less than "
+      "loss: {{name: {}, dice: {{batch: {}, background: false}}}}   # batch: where a patch is less than "
       "a quarter "
       "of a case\n\n"
       "optimizer: {{name: sgd, lr: 0.01, momentum: 0.99, nesterov: true, weight_decay: 3.0e-5}}\n"
@@ -156,7 +156,7 @@ std::string plan_text(const PlanSurvey& survey, const JobPlan& plan, const std::
       "train: {{batch_size: {}, epochs: 1000, iterations_per_epoch: 250, clip_norm: 12}}   # 250000 steps: "
       "fewer "
       "on a CPU\n",
-      plan.batch_dice, plan.network.batch);
+      survey.data.regions.empty() ? "dice_ce" : "dice_bce", plan.batch_dice, plan.network.batch);
   text += fmt::format("validate: {{every: {}, overlap: 0.5}}\n", cases < 2 ? 0 : 12500);
   if (cases >= 2) text += "select: {metric: dice}       # the best checkpoint is kept beside the last\n";
   return text +

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/label_map.h"
 #include "train/html.h"
 #include "train/report_sections.h"
 
@@ -49,9 +50,10 @@ double data_wait_share(const RunFacts& facts, const MetricsHistory& metrics) {
 
 std::vector<std::string> classes_of(const RunRecord& run) {
   std::vector<std::string> classes;
-  if (run.job)
-    for (std::size_t c = 1; c < run.job->data.labels.size(); ++c)
-      classes.push_back(run.job->data.labels[c].name);
+  if (run.job) {
+    classes = LabelMap(run.job->data).output_names();  // classes or regions
+    classes.erase(classes.begin());                    // background
+  }
   for (const ValidationMetrics& validation : run.metrics.validations)
     for (const auto& [name, value] : validation.dice)
       if (std::ranges::find(classes, name) == classes.end()) classes.push_back(name);

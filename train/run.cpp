@@ -9,11 +9,11 @@
 namespace tandem {
 
 void run_training(const JobOptions& job, const RunRequest& request) {
-  expect_memory_for(job);
   JobOptions current = job;
   RunRequest next = request;
   while (true) {
     std::filesystem::path folder;
+    expect_memory_for(current);
     try {
       JobRun(current, next).run(folder);
       return;

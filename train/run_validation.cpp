@@ -32,7 +32,7 @@ bool update_report(const std::filesystem::path& run_folder, const ValidationReco
     if (validation != nullptr) validation->write(run_folder);
     write_report(run_folder);
     return true;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log_warning("report.html is not written: {}", error.what());
     return false;
   }

@@ -67,7 +67,8 @@ ModelTraits model_traits(const ModelOptions& options) { return row_of(options.na
 
 Fields fields(ModelOptions& o) {
   Fields description;
-  description.choice("name", o.name, model_names(), "The network");
+  description.choice("name", o.name, model_names(),
+                     "The network; sample_cnn is a classifier, which no task of a job trains yet");
   describe(description, o.unet3d);
   std::vector<std::string> unet3d_keys;
   for (const Field& field : description.all())

@@ -59,6 +59,11 @@ class DemoTest(harness.CommandLineTest):
         done = self.demo(required=0.0)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertTrue(done.stdout.endswith("demo: done\n"), done.stdout)
+        for line in (r"  hip +(0\.\d{3}|absent)", r"  gluteus_maximus +(0|absent)", r"  gluteus_medius +(0|absent)",
+                     r"  iliopsoas +(0|absent)", r"  autochthon +(0|absent)", r"mean Dice +0\.\d{3} +\(required 0\.0\)",
+                     r"time +training \d+ s, all \d+ s", r"loss scale +65536; 0 skipped", r"data +phantom, configs/data/",
+                     r"run folder +runs/demo/", r"prediction +runs/demo/prediction\.nii\.gz"):
+            self.assertRegex(done.stdout, "(?m)^" + line)
 
     def test_an_unexpected_failure_of_the_download_is_not_replaced_by_the_phantom(self):
         script(self.repo / "tools/fetch_ct.sh", "exit 4\n")

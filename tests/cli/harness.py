@@ -77,4 +77,7 @@ def is_sanitized():
 def main():
     # A test program that is itself run with signals ignored would pass that on to its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    unittest.main(argv=[sys.argv[0], "-v"])
+    result = unittest.main(argv=[sys.argv[0], "-v"], exit=False).result
+    for test, reason in result.skipped:
+        print(f"skipped: {test.id()}: {reason}", flush=True)
+    sys.exit(0 if result.wasSuccessful() else 1)
