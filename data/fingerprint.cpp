@@ -93,9 +93,24 @@ std::vector<ChannelFingerprint> measure_fingerprint(const std::vector<CaseEntry>
   return result;
 }
 
+namespace {
+
+// Of folds every fold's cases for training and validation, in one order: all folds have the same numbers, so
+// their models take the same inputs and can be averaged (nnU-Net's rule). Else the training cases alone.
+std::vector<CaseEntry> measured_cases(const DataOptions& data) {
+  if (!data.split.file && !data.split.folds) return training_cases(data);
+  CaseSets sets = case_sets(data);
+  std::vector<CaseEntry> cases = std::move(sets.train);
+  cases.insert(cases.end(), sets.validation.begin(), sets.validation.end());
+  std::ranges::sort(cases, {}, &CaseEntry::id);
+  return cases;
+}
+
+}  // namespace
+
 DataOptions with_fingerprint(const DataOptions& data) {
   if (std::none_of(data.normalize.begin(), data.normalize.end(), &lacks_numbers)) return data;
-  const std::vector<ChannelFingerprint> channels = measure_fingerprint(training_cases(data), data);
+  const std::vector<ChannelFingerprint> channels = measure_fingerprint(measured_cases(data), data);
   DataOptions result = data;
   for (NormalizeOptions& options : result.normalize) {
     if (!lacks_numbers(options) || options.channel >= static_cast<std::int64_t>(channels.size())) continue;

@@ -1,5 +1,6 @@
 // Intensities of the foreground of a training set, and the normalisation that follows from them (nnU-Net's
-// fingerprint). Never of validation or test cases. The normalisation itself is data/normalize.
+// fingerprint). Never of test cases, nor of validation cases but those of folds. The normalisation itself is
+// data/normalize.
 #pragma once
 
 #include <vector>
@@ -21,7 +22,8 @@ std::vector<ChannelFingerprint> measure_fingerprint(const std::vector<CaseEntry>
                                                     const DataOptions& data);
 
 // `data` with the numbers that its normalisation lacks: mean, std and, where it is not given, clip of
-// channels of kind ct. Reads the training cases if there are any such channels.
+// channels of kind ct. Reads the training cases if there are any such channels; with data.split.file or
+// folds those for validation too: all folds have the same numbers, so their models can be averaged.
 DataOptions with_fingerprint(const DataOptions& data);
 
 }  // namespace tandem

@@ -57,6 +57,15 @@ class ChoiceTest(harness.CommandLineTest):
                 self.tandem("train", job, *common, *changes, "--run-dir", part, "--resume", "auto", "--no-progress")
                 self.assertIn("identical", self.tandem("ckpt", "diff", whole, part).stdout, f"{name} from {first}")
 
+    def test_another_metric_begins_its_list_anew(self):
+        run, job = self.folder / "other metric", self.job("metric.yaml", iterations=4, every=2)
+        words = ("--run-dir", run, "--no-progress", "validate.every=2", "validate.metrics=[dice, hd95]")
+        self.tandem("train", job, *words, "select={metric: dice}")
+        done = self.tandem("train", job, *words, "select={metric: hd95, mode: min}", "train.iterations=8", "--resume", "auto")
+        self.assertIn("best checkpoints and early stop begin anew", done.stderr)
+        best = (run / "best").read_text(encoding="utf-8")
+        self.assertIn(best.strip(), ("step-000000006.h5", "step-000000008.h5"))
+
     def test_eval_uses_the_mean_weights_as_validation_does(self):
         run = self.folder / "mean weights"
         self.tandem("train", self.job("mean.yaml", iterations=6, every=6), "optimizer.ema={decay: 0.9}", "validate.every=6",

@@ -183,6 +183,28 @@ TEST(Fingerprint, ForegroundOfTheTrainingSetOnly) {
               HasSubstr("got no foreground voxel"));
 }
 
+// The models of all folds can be averaged: nnU-Net measures the cases of all of them.
+TEST(Fingerprint, AllFoldsHaveTheSameNumbers) {
+  const TempFolder folder;
+  const auto label_of = [](const Index3& at) { return at[0] == 1 ? 1 : 0; };
+  std::vector<std::string> files;
+  for (const char* name : {"a.h5", "b.h5", "c.h5"}) {
+    testing::write_counting_case(folder / name, {2, 10, 10 + 7 * static_cast<std::int64_t>(files.size())},
+                                 label_of);
+    files.push_back((folder / name).string());
+  }
+  DataOptions data = testing::plain_options(files);
+  data.normalize = {{.channel = 0, .kind = NormalizeKind::kCt}};
+  const NormalizeOptions whole = with_fingerprint(data).normalize[0];
+  data.split.folds = 3;
+  for (const std::int64_t fold : {0, 1, 2}) {
+    data.split.fold = fold;
+    EXPECT_EQ(with_fingerprint(data).normalize[0], whole) << fold;
+  }
+  data.split = {.ratios = std::vector<double>{0.67, 0.33}};
+  EXPECT_NE(with_fingerprint(data).normalize[0], whole);
+}
+
 TEST(Normalize, Percentiles) {
   std::vector<float> values;
   for (int i = 0; i <= 1000; ++i) values.push_back(static_cast<float>((i * 8) % 1001));

@@ -12,11 +12,14 @@
 #include "core/ops/loss.h"
 #include "core/ops/regression_loss.h"
 #include "layers/models/unet3d.h"
+#include "tests/data/case_builder.h"
+#include "tests/data/test_files.h"
 
 namespace tandem {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Values = std::vector<double>;
 
 LossOptions parse(const std::string& yaml) {
@@ -25,7 +28,7 @@ LossOptions parse(const std::string& yaml) {
   return o;
 }
 
-class CriterionTest : public testing::Test {
+class CriterionTest : public ::testing::Test {
  protected:
   CriterionTest() : tape_({}, false) {}
 
@@ -168,6 +171,18 @@ TEST_F(CriterionTest, WeightsMayBeARuleOfTheData) {
   EXPECT_THROW(parse("name: ce\nce: {class_weights: most}\n"), Error);
   EXPECT_THROW(parse("name: ce\nce: {class_weights: [1, -2, 3]}\n"), Error);
   EXPECT_THROW(parse("name: bce\nbce: {pos_weight: sqrt}\n"), Error);
+}
+
+// Voxels that nobody labelled are no background.
+TEST_F(CriterionTest, CountsOfClassesLeaveIgnoredVoxelsOut) {
+  const testing::TempFolder folder;
+  testing::write_counting_case(folder / "a.h5", {1, 2, 5},
+                               [](const Index3& at) { return static_cast<std::int32_t>(at[2]); });
+  DataOptions data = testing::plain_options({(folder / "a.h5").string()});
+  data.labels.push_back({"c", {3}});
+  data.ignore_label = 4;
+  const PatchDataset dataset(data, {.size = {1, 2, 2}}, {});
+  EXPECT_THAT(count_classes(dataset, 4, true), ElementsAre(2, 2, 2, 2));
 }
 
 TEST_F(CriterionTest, OffsetMakesZeroPerfect) {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/data/test_files.h"
+#include "train/report_sections.h"
 #include "train/run_log.h"
 #include "train/svg_chart.h"
 
@@ -42,7 +43,8 @@ TEST(SvgChart, LongSeriesAreThinnedWithoutLosingAPeak) {
   chart.series = {series};
   const std::string svg = svg_chart(chart);
   EXPECT_LT(svg.size(), 60000u);
-  // The highest value is at 28 + 188 * 60.06 / 1121.1 of the drawing area: 6 % of the range above it stay free.
+  // The highest value is at 28 + 188 * 60.06 / 1121.1 of the drawing area: 6 % of the range above it stay
+  // free.
   EXPECT_THAT(svg, HasSubstr(" 38.1"));
 }
 
@@ -87,6 +89,22 @@ TEST(Report, SaysWhatTheRunDid) {
         "1 of 40 steps were skipped (2.5 %)", "step 30 at scale 65536: gradient not finite",
         "step 30 skipped: overflow", "F16 on cpu (avx2, 1 threads)", "75.0 %", "hip", "&lt;b&gt;"})
     EXPECT_THAT(page, HasSubstr(text));
+}
+
+// Scores of a job with regions carry the regions' names.
+TEST(Report, RegionsTakeTheClassesPlace) {
+  const TempFolder folder;
+  write_bytes(
+      folder / "config.resolved.yaml",
+      "data: {train: [a.h5], labels: {background: 0, necrosis: 1, oedema: 2}, regions: {whole: [1, 2], "
+      "core: 1}}\nloss: {name: dice_bce}\ntrain: {iterations: 5}\n");
+  RunLog log(folder.path(), false, {"whole", "core"}, {});
+  log.write(ValidationMetrics{.step = 5, .dice = {{"whole", 0.75}, {"core", 0.5}}, .mean_dice = 0.625});
+  const std::string page = report_html(read_run(folder.path()));
+  EXPECT_THAT(page, HasSubstr("core"));
+  EXPECT_THAT(page.substr(0, page.find("config.resolved.yaml")), Not(HasSubstr("oedema</th>")));
+  const RunRecord run = read_run(folder.path());
+  EXPECT_THAT(facts_of(run).classes, ElementsAre("whole", "core"));
 }
 
 TEST(Report, NamesTheLayerThatOverflowed) {

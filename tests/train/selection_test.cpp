@@ -14,7 +14,8 @@ namespace {
 struct Fixture {
   explicit Fixture(const JobOptions& job)
       : net({.features = {2, 2}}, 1, 2),
-        trainer({}, {}, net, [](const Outputs& o, const Target&) { return o.main; }, {.schedule = job.schedule}),
+        trainer({}, {}, net, [](const Outputs& o, const Target&) { return o.main; },
+                {.schedule = job.schedule}),
         selection(job) {}
   UNet3d net;
   Trainer trainer;
