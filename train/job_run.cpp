@@ -113,7 +113,8 @@ void JobRun::train() {
 
 // Whether train.early_stop or train.max_minutes ends the run here.
 bool JobRun::ends_early() const {
-  const std::chrono::duration<double, std::ratio<60>> minutes = std::chrono::steady_clock::now() - start_;
+  const std::chrono::duration<double, std::ratio<60>> minutes =
+      std::chrono::steady_clock::now() - request_.start;
   return selection_.should_stop() || (job_.train.max_minutes && minutes.count() >= *job_.train.max_minutes);
 }
 

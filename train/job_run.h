@@ -3,7 +3,6 @@
 // leads to.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -87,7 +86,6 @@ class JobRun {
   std::int64_t saved_step_ = -1;
   int failed_saves_ = 0;
   bool keep_all_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   StepTimes times_;
   RunUsage usage_;
   std::int64_t validated_step_ = -1;  // the last step whose validation is in metrics.jsonl

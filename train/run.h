@@ -2,6 +2,7 @@
 // The step itself is train/trainer.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "train/job.h"
@@ -14,6 +15,7 @@ struct RunRequest {
   RunFolderRequest folder;
   bool dry_run = false;  // build everything, take one step, say what would happen, write nothing
   bool progress = true;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // for train.max_minutes
   std::optional<std::int64_t> overfit;  // train on so many fixed patches of overfit_job()
 };
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -73,6 +74,35 @@ class DemoTest(harness.CommandLineTest):
             script(self.repo / "tools/fetch_ct.sh", "exit 3\n")
         self.assertEqual(done.returncode, 4)
         self.assertNotIn("phantom", done.stdout)
+
+
+class FetchTest(unittest.TestCase):
+    """tools/fetch_ct.sh with a pip that does what the test says."""
+
+    def fetch(self, pip):
+        with tempfile.TemporaryDirectory(prefix="tandem fetch ") as folder:
+            repo = pathlib.Path(folder)
+            (repo / "tools").mkdir()
+            shutil.copy(harness.SOURCE / "tools/fetch_ct.sh", repo / "tools")
+            script(repo / ".deps/fetch/bin/python", f'[ "$1" = -c ] && exit 0\n{pip}\n')
+            done = subprocess.run([repo / "tools/fetch_ct.sh", repo / "data"], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(sorted(path.name for path in (repo / "data").iterdir()), [], "nothing is left")
+            return done.returncode, done.stderr
+
+    def test_an_index_out_of_reach_is_3(self):
+        code, text = self.fetch("echo 'Failed to establish a new connection: Connection refused' >&2; exit 1")
+        self.assertEqual(code, 3)
+        self.assertIn("the package index could not be reached", text)
+
+    def test_a_full_disk_is_4(self):
+        code, text = self.fetch("echo 'Connection broken: [Errno 28] No space left on device' >&2; exit 1")
+        self.assertEqual(code, 4)
+        self.assertIn("No space left", text)
+
+    def test_another_package_is_4(self):
+        code, text = self.fetch('while [ "$1" != --dest ]; do shift; done; echo other > "$2/totalsegmentator-2.18.0.tar.gz"')
+        self.assertEqual(code, 4)
+        self.assertIn("has another digest than expected", text)
 
 
 class SetupTest(unittest.TestCase):

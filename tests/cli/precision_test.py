@@ -57,6 +57,7 @@ class PrecisionTest(harness.CommandLineTest):
             skips[mode] = events.count("overflow")
             self.assertEqual(len(events), 60)
         self.assertEqual(skips["headroom"], 0)
+        self.assertGreater(skips["dynamic"], 0)
 
     def test_impossible_thread_counts_are_refused(self):
         done = self.tandem("train", self.job(iterations=1), "--run-dir", self.folder / "threads", "threads=4096", status=2)
