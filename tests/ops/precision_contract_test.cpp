@@ -10,7 +10,6 @@
 #include "core/ops/conv.h"
 #include "core/ops/linear.h"
 #include "core/ops/loss.h"
-#include "core/ops/norm.h"
 #include "tests/ops/op_table.h"
 
 namespace tandem::testing {
@@ -250,56 +249,6 @@ TEST_P(PrecisionContract, ProductsWithinTwoToTheMinus16) {
   for (std::size_t k = 0; k < dy.size(); ++k)
     for (std::size_t c = 0; c < x.size(); ++c)
       ASSERT_NEAR(dw[k * x.size() + c], dy[k] * x[c], std::abs(dy[k] * x[c]) * std::ldexp(1.0, -16));
-}
-
-// The variance of +-512 is 262144.
-TEST_P(PrecisionContract, NormVarianceOf512) {
-  EXPECT_TRUE(std::isinf(rounded(512.0 * 512.0, DType::kF16)));
-  Values x(512);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 512 : -512;
-  const Values y = instance_norm(values({1, 1, 8, 8, 8}, x), kept({1}, 1), kept({1}, 0)).value().to_values();
-  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], x[i] / 512);
-}
-
-// A mean far above the deviation, of which the format keeps only the last bit.
-TEST_P(PrecisionContract, NormVarianceIsShifted) {
-  const double centre = dtype() == DType::kF16 ? 1000 : 128, half = dtype() == DType::kF16 ? 0.5 : 1;
-  ASSERT_EQ(rounded(centre + half, dtype()), centre + half);
-  Values x(4096);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = centre + (i % 2 == 0 ? half : -half);
-  const Values y =
-      instance_norm(values({1, 1, 16, 16, 16}, x), kept({1}, 1), kept({1}, 0)).value().to_values();
-  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], i % 2 == 0 ? 1 : -1);
-}
-
-// The same in FP32, where E[x^2] - E[x]^2 would lose the variance.
-TEST(PrecisionContractFp32, NormVarianceIsShifted) {
-  Values x(4096), ones(1, 1), zeros(1, 0);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 4096 + (i % 2 == 0 ? 1 : -1) / 64.0;
-  const float square = 4096.0f * 4096.0f;
-  EXPECT_EQ(square + 1.0f / 4096, square);  // where E[x^2] would be kept
-  Tape tape({.device = kCpuDevice}, false);
-  const auto constant = [&](const Shape& shape, const Values& v) {
-    return tape.constant(Tensor::from_values(shape, v, DType::kF32, kCpuDevice));
-  };
-  const Values y =
-      instance_norm(constant({1, 1, 4096}, x), constant({1}, ones), constant({1}, zeros)).value().to_values();
-  const double expected = 1 / 64.0 / std::sqrt(1 / 4096.0 + 1e-5);
-  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], i % 2 == 0 ? expected : -expected, 1e-5);
-}
-
-// The reductions of norm's backward pass: dshift = sum dy = 2^21 and dscale = sum dy xhat.
-TEST_P(PrecisionContract, NormBackwardReducesInFp32) {
-  Values x(size({kVoxels})), dy(size({kVoxels}));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = i % 2 == 0 ? 1 : -1;
-    dy[i] = i % 2 == 0 ? 2 : 0;
-  }
-  const Var scale = kept({1}, 1), shift = kept({1}, 0);
-  tape_.backward(weighted_sum(instance_norm(values({1, 1, kSide, kSide, kSide}, x), scale, shift), dy));
-  EXPECT_TRUE(std::isinf(rounded(kVoxels, DType::kF16)));
-  EXPECT_EQ(shift.grad().to_values()[0], kVoxels);
-  EXPECT_NEAR(scale.grad().to_values()[0], kVoxels / std::sqrt(1 + 1e-5), 1e-5 * kVoxels);
 }
 
 // exp overflows FP16 above 11.09; p < 2^-25 is 0, so that a log of it would be -inf for gaps above 17.33.
