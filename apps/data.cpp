@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/config/numbers.h"
 #include "core/config/tree.h"
 #include "data/case_list.h"
@@ -89,10 +90,7 @@ int run_synth(const SynthFlags& flags) {
   const Index3 shape = shape_of(flags);
   check_synth_names(flags);
   for (const std::string& file : {flags.output, flags.label.value_or("")})
-    if (!file.empty() && !flags.overwrite && std::filesystem::exists(file))
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("[synth] output: got {}, which exists, expected a new file", file),
-                  "Choose another name, or pass --overwrite.");
+    if (!file.empty() && !flags.overwrite) expect_new_file("synth", "output", file);
   const Phantom phantom = make_phantom(shape, seed);
   if (!flags.label) {
     write_phantom_case(flags.output, shape, seed);

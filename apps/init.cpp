@@ -5,9 +5,8 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "core/base/error.h"
+#include "apps/new_job.h"
 #include "core/base/files.h"
-#include "train/job.h"
 #include "train/job_template.h"
 
 namespace tandem {
@@ -25,25 +24,13 @@ struct Flags {
 
 int init(const Flags& flags) {
   const fs::path output(flags.output);
-  if (!flags.overwrite && fs::exists(output))
-    throw Error(ErrorKind::kUsage,
-                fmt::format("[init] --output: got {}, which exists, expected a new file", flags.output),
-                "Choose another name, or pass --overwrite.");
+  if (!flags.overwrite) expect_new_file("init", "--output", output);
   const fs::path folder = fs::absolute(output).parent_path();
   CasesSurvey survey = survey_cases(list_cases(flags.data), kCasesRead);
-  // Paths in a job file are relative to it, so that both can be moved together.
-  for (CaseInfo& info : survey.cases) {
-    const fs::path relative =
-        fs::absolute(info.file).lexically_normal().lexically_relative(folder.lexically_normal());
-    info.file = relative.empty() || *relative.begin() == ".."
-                    ? fs::absolute(info.file).lexically_normal().string()
-                    : relative.string();
-  }
+  for (CaseInfo& info : survey.cases) info.file = path_from(folder, info.file);
   const std::string text =
       job_template(survey, {.name = flags.name.empty() ? output.stem().string() : flags.name});
-  JobOptions job;  // what is written is a job, or nothing is written
-  parse_options(parse_yaml_text(text, flags.output), fields(job));
-  write_file_atomically(output, text);
+  const JobOptions job = write_new_job(output, text);
   fmt::print(
       "{}: {} training and {} validation cases, {} classes. Name them, then: tandem train {} --overfit 2\n",
       flags.output, job.data.train.size(), job.data.validation.size(), job.data.classes(), flags.output);

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/new_job.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/config/numbers.h"
-#include "train/job.h"
 
 namespace tandem {
 namespace {
@@ -30,19 +30,9 @@ double gigabytes(const std::string& text) {
   return static_cast<double>(*bytes) / static_cast<double>(1 << 30);
 }
 
-// As a job file beside the data can keep it: relative to `folder` where it lies below.
-std::string path_from(const fs::path& folder, const std::string& path) {
-  const fs::path whole = fs::absolute(path).lexically_normal();
-  const fs::path relative = whole.lexically_relative(folder.lexically_normal());
-  return relative.empty() || *relative.begin() == ".." ? whole.string() : relative.string();
-}
-
 int plan(const Flags& flags) {
   const fs::path output(flags.output);
-  if (!flags.overwrite && fs::exists(output))
-    throw Error(ErrorKind::kUsage,
-                fmt::format("[plan] --output: got {}, which exists, expected a new file", flags.output),
-                "Choose another name, or pass --overwrite.");
+  if (!flags.overwrite) expect_new_file("plan", "--output", output);
   const double memory_gb = gigabytes(flags.memory);
   const PlanSurvey survey = survey_for_plan(flags.data);
   const JobPlan decided = plan_job(survey, memory_gb);
@@ -51,9 +41,7 @@ int plan(const Flags& flags) {
   for (const std::string& path : flags.data) paths.push_back(path_from(folder, path));
   const std::string text =
       plan_text(survey, decided, flags.name.empty() ? output.stem().string() : flags.name, paths, memory_gb);
-  JobOptions job;  // what is written is a job, or nothing is written
-  parse_options(parse_yaml_text(text, flags.output), fields(job));
-  write_file_atomically(output, text);
+  write_new_job(output, text);
   const Index3& patch = decided.network.topology.patch;
   fmt::print("{}: {} cases, {} outputs; spacing {:.4g} {:.4g} {:.4g} mm, patch {}, batch {}, {} stages\n",
              flags.output, survey.cases.size(), survey.data.outputs(), decided.spacing_mm[0],

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/log.h"
 #include "data/case_file.h"
 
@@ -26,10 +27,7 @@ void check_output(const ConvertOptions& options) {
     if (std::error_code error; fs::equivalent(output, input, error))
       throw Error(ErrorKind::kUsage, fmt::format("[convert] {}: is input and output", options.output),
                   "Give the case file another name.");
-  if (!options.overwrite && fs::exists(output))
-    throw Error(ErrorKind::kUsage,
-                fmt::format("[convert] output: got {}, which exists, expected a new file", options.output),
-                "Choose another name, or pass --overwrite.");
+  if (!options.overwrite) expect_new_file("convert", "output", output);
 }
 
 // A voxel that is not finite would stop the training later: refused here, or replaced where the user says so.

@@ -1,7 +1,6 @@
 // Runs a job to its end, again from its own checkpoint where its precision changed on the way.
 #include "train/run.h"
 
-#include "core/base/error.h"
 #include "train/job_run.h"
 #include "train/memory_estimate.h"
 #include "train/precision_policy.h"

@@ -3,7 +3,6 @@
 
 #include <chrono>
 
-#include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/label_map.h"
 #include "train/report.h"
@@ -27,14 +26,12 @@ ValidationResult run_validation(const JobOptions& job, const std::vector<CaseEnt
   return {std::move(*scores), std::move(record), seconds.count()};
 }
 
-bool update_report(const std::filesystem::path& run_folder, const ValidationRecorder* validation) {
+void update_report(const std::filesystem::path& run_folder, const ValidationRecorder* validation) {
   try {
     if (validation != nullptr) validation->write(run_folder);
     write_report(run_folder);
-    return true;
   } catch (const std::exception& error) {
     log_warning("report.html is not written: {}", error.what());
-    return false;
   }
 }
 

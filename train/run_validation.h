@@ -28,7 +28,7 @@ ValidationResult run_validation(const JobOptions& job, const std::vector<CaseEnt
                                 const std::function<bool()>& should_stop);
 
 // Writes `validation` (may be null) and report.html of a run folder. They follow from its other files, so
-// what goes wrong is a warning and false.
-bool update_report(const std::filesystem::path& run_folder, const ValidationRecorder* validation);
+// what goes wrong is a warning.
+void update_report(const std::filesystem::path& run_folder, const ValidationRecorder* validation);
 
 }  // namespace tandem

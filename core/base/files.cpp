@@ -121,6 +121,14 @@ void write_and_rename(const fs::path& path, const fs::path& temporary,
 
 }  // namespace
 
+void expect_new_file(std::string_view command, std::string_view option, const fs::path& path) {
+  if (!fs::exists(path)) return;
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("[{}] {}: got {}, which exists, expected a new file", command, option, path.string()),
+      "Choose another name, or pass --overwrite.");
+}
+
 void write_file_atomically(const fs::path& path, std::span<const std::span<const std::byte>> pieces,
                            bool verify) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");

@@ -13,6 +13,10 @@
 
 namespace tandem {
 
+// Error{kUsage} "[command] option: got PATH, which exists, ..." if it does; not to be called with
+// --overwrite.
+void expect_new_file(std::string_view command, std::string_view option, const std::filesystem::path& path);
+
 // Writes `path` atomically: temporary file in the same folder, fsync, rename, fsync of the folder. An
 // existing file is replaced only by a complete one. With `verify` the temporary file is read back and
 // compared before the rename. Throws Error{kResource} with the system's reason; the temporary file is removed
