@@ -123,21 +123,6 @@ void write_as(Hdf5File& file, const char* path, std::span<const std::int64_t> sh
   file.write<Stored>(path, shape, stored, storage);
 }
 
-void read_everything(const CaseFile& file) {
-  constexpr std::int64_t kSlabSlices = 32;
-  const CaseInfo& info = file.info();
-  const Index3& shape = info.geometry.shape();
-  for (std::int64_t z = 0; z < shape[0]; z += kSlabSlices) {
-    const Index3 begin{z, 0, 0}, size{std::min(kSlabSlices, shape[0] - z), shape[1], shape[2]};
-    const auto voxels = static_cast<std::size_t>(voxel_count(size));
-    std::vector<float> image(voxels * static_cast<std::size_t>(info.channels));
-    std::vector<std::int32_t> labels(info.has_labels ? voxels : 0);
-    file.read_image(begin, size, image);
-    if (info.has_labels) file.read_labels(begin, size, labels);
-    if (info.has_weights) file.read_weights(begin, size, std::span(image).first(voxels));
-  }
-}
-
 }  // namespace
 
 CaseFile::CaseFile(const fs::path& path, const Hdf5Limits& limits) : file_(Hdf5File::open(path, limits)) {
@@ -238,17 +223,6 @@ void CaseFile::read_weights(const Index3& begin, const Index3& size, std::span<f
   const Index3 voxel{begin[0] + row / size[1], begin[1] + row % size[1], begin[2] + i % size[2]};
   fail(ErrorKind::kData, "[case] {}: /weight: got {} at {} (z, y, x), expected finite weights of 0 or more",
        info_.file, *bad, to_string(voxel));
-}
-
-void probe_case_file(const fs::path& path, bool whole) {
-  try_hdf5_in_child(path, [&] {
-    try {
-      const CaseFile file(path);
-      if (whole) read_everything(file);
-    } catch (const Error&) {
-      // The caller meets it again, where it can say more; here only the library's life matters.
-    }
-  });
 }
 
 void write_case(const fs::path& path, const std::string& id, const Volume& image, const LabelVolume* labels,

@@ -44,11 +44,6 @@ class CaseFile final : public VoxelSource {
 // Writes the place of `geometry` in space as attributes of `object`: spacing, affine and source_*.
 void write_geometry(Hdf5File& file, const std::string& object, const Geometry& geometry);
 
-// Opens the file, and with `whole` reads all of it, in a child process with limits (try_hdf5_in_child): to be
-// called before a foreign file is opened here. Error{kData} if the library crashes, hangs or needs too much
-// memory; what is merely wrong with the file is left to the reader.
-void probe_case_file(const std::filesystem::path& path, bool whole);
-
 // Writes a case (atomically): /raw as i16 if all values are whole and fit, else f32; /label (`labels` may be
 // null) in the smallest of u8, i16, i32; chunks of 32^3, shuffle, gzip level 1. `channel_names` may be empty.
 void write_case(const std::filesystem::path& path, const std::string& id, const Volume& image,

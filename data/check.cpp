@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "data/case_file.h"
+#include "data/case_probe.h"
 #include "data/label_map.h"
 #include "data/nifti.h"
 #include "data/split.h"

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "data/case_file.h"
+#include "data/case_probe.h"
 #include "data/nifti.h"
 
 namespace tandem {

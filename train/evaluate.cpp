@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
+#include "data/case_probe.h"
 #include "data/split.h"
 
 namespace tandem {
@@ -60,6 +61,8 @@ SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<Cas
 std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels) {
   std::vector<CaseEntry> cases = validation_cases(data);
   for (const CaseEntry& entry : cases) {
+    // The whole of it: a file that crashes its reader ends the run here, and not at the first validation.
+    if (is_case_file_name(entry.file())) probe_case_file(entry.file(), true);
     const CaseInfo info = read_case_info(entry, data.orientation);
     if (!info.has_labels)
       fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",

@@ -21,13 +21,9 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kProbeEdge = 16;
+constexpr std::int64_t kProbeEdge = 32;
 // More than any model takes for a voxel of a patch: below it nothing needs to be measured.
 constexpr double kMostBytesPerVoxel = 1 << 16;
-
-// What the allocator takes from the system for a byte in use: sizes are rounded up by an eighth at most, and
-// freed blocks wait for a request of their size. Measured for unet3d: 1.12 to 1.27.
-constexpr double kAllocatorShare = 1.25;
 
 // What the network sees is noise; what it shall find is background.
 class NoisePatches final : public Dataset {
@@ -61,20 +57,19 @@ Index3 probe_patch(const JobOptions& job) {
   return patch;
 }
 
-// Peaks of one step, in exact bytes; `rest` is the sum over the other categories, since which of them peaks
-// with which depends on the size.
+// Bytes: what model and optimizer hold, and what a step takes from the system beyond it, with the blocks that
+// wait for a request of their size.
 struct Measured {
   double weights = 0, rest = 0;
 };
 
-// Takes one step of a new copy of the job's model. `before`: what was in use before the first measurement;
-// what the backend keeps from it belongs to each.
-Measured measure(const JobOptions& job, std::int64_t in_channels, std::int64_t batch,
-                 const MemoryStatistics& before) {
+// Takes one step of a new copy of the job's model.
+Measured measure(const JobOptions& job, std::int64_t in_channels, std::int64_t batch) {
   ModelSession session = make_session(job, in_channels);
   const std::shared_ptr<Allocator> allocator = allocator_of(session.context.device);
-  allocator->reset_peak();
-  const std::int64_t kept = allocator->statistics().total_current;
+  allocator->empty_cache();
+  const std::int64_t kept = allocator->statistics().total_current,
+                     reserved = allocator->statistics().reserved;
   Measured result;
   {
     Trainer trainer(session.context, session.precision, *session.model,
@@ -85,12 +80,7 @@ Measured measure(const JobOptions& job, std::int64_t in_channels, std::int64_t b
                                                  job.data.regions.empty() ? 1 : job.data.outputs()),
                   {.batch_size = batch});
     trainer.step(loader);
-    const MemoryStatistics peaks = allocator->statistics();
-    for (const MemoryCategory category : {MemoryCategory::kActivations, MemoryCategory::kWorkspace,
-                                          MemoryCategory::kData, MemoryCategory::kOther}) {
-      const auto i = static_cast<std::size_t>(category);
-      result.rest += static_cast<double>(peaks.peak[i] - before.current[i]);
-    }
+    result.rest = static_cast<double>(allocator->statistics().reserved - reserved) - result.weights;
   }
   allocator->empty_cache();
   allocator->reset_peak();
@@ -166,13 +156,12 @@ double StepMemory::total(const Index3& patch, std::int64_t batch) const {
 StepMemory measure_step_memory(const JobOptions& job, std::int64_t in_channels) {
   JobOptions probe = job;
   probe.patch.size = probe_patch(job);
-  const MemoryStatistics before = allocator_of(device_of(job.device))->statistics();
-  const Measured one = measure(probe, in_channels, 1, before), two = measure(probe, in_channels, 2, before);
+  const Measured one = measure(probe, in_channels, 1), two = measure(probe, in_channels, 2);
   const double size = voxels(probe.patch.size);
   StepMemory memory;
   memory.weights = one.weights;
-  memory.step_per_voxel = kAllocatorShare * std::max(0.0, two.rest - one.rest) / size;
-  memory.fixed = std::max(0.0, kAllocatorShare * one.rest - memory.step_per_voxel * size);
+  memory.step_per_voxel = std::max(0.0, two.rest - one.rest) / size;
+  memory.fixed = std::max(0.0, one.rest - memory.step_per_voxel * size);
   // The measured steps held one batch and its samples; a run holds each micro-batch of the step and what the
   // loader has ready, and each worker a sample.
   const double sample =

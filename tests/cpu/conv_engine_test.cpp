@@ -70,6 +70,21 @@ TEST(ConvEngine, GroupsGoToOneDnn) {
   }
 }
 
+// oneDNN's fast kernels are wrong there on AVX-512 and AMX.
+TEST(ConvEngine, UnusualWindowsGoToOwnKernels) {
+  ConvGeometry small = plain(16, 16), skipping = plain(16, 16), padded = plain(16, 16);
+  small.in[2] = small.out[2] = 2;
+  skipping.kernel[0] = 1, skipping.padding[0] = 0, skipping.stride[0] = 2, skipping.out[0] = 4;
+  padded.padding[1] = 2, padded.out[1] = 10;
+  EXPECT_TRUE(has_usual_window(plain(16, 16)));
+  for (const ConvGeometry& g : {small, skipping, padded}) {
+    EXPECT_FALSE(has_usual_window(g));
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+      for (const CpuTarget& target : {kAvx2, kAvx512, kBf16, kAmx})
+        EXPECT_EQ(choose(ConvPass::kForward, g, dtype, target), Engine::kDirect);
+  }
+}
+
 TEST(ConvEngine, Fp32) {
   const ConvGeometry g = plain(16, 16);
   EXPECT_EQ(choose(ConvPass::kBackwardWeights, g, DType::kF32, kAvx2), Engine::kDirect);

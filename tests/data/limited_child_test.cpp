@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/case_file.h"
+#include "data/case_probe.h"
 #include "tests/data/case_builder.h"
 #include "tests/data/test_files.h"
 
@@ -66,6 +67,22 @@ TEST(LimitedChild, CrashesHangsAndHungerBecomeOneLine) {
                   {.memory_bytes = std::int64_t{1} << 26}),
               HasSubstr("needs too much memory"));
 #endif
+}
+
+// One trial for each state of a file, and a second one only where the first did not read it all.
+TEST(LimitedChild, AFileThatPassedIsNotTriedAgain) {
+  const testing::TempFolder folder;
+  const auto write = [&](std::int64_t depth) {
+    testing::write_counting_case(folder / "a.h5", {depth, 3, 3}, [](const Index3&) { return 1; });
+  };
+  write(4);
+  EXPECT_TRUE(probe_case_file(folder / "a.h5", false));
+  EXPECT_FALSE(probe_case_file(folder / "a.h5", false));
+  EXPECT_TRUE(probe_case_file(folder / "a.h5", true));
+  EXPECT_FALSE(probe_case_file(folder / "a.h5", true));
+  EXPECT_FALSE(probe_case_file(folder / "a.h5", false));
+  write(4);  // the same content, but another file
+  EXPECT_TRUE(probe_case_file(folder / "a.h5", true));
 }
 
 // The library is as usable as before, in the child and here; what is merely wrong is left to the reader.

@@ -35,6 +35,7 @@ OpRow conv_row(const ConvCase& c) {
   row.backward_sum = std::max(c.w[0] * c.w.spatial_numel(), c.y[0] * c.y.spatial_numel());
   row.formula = [c](const InputValues& in) { return conv_formula(c.x, c.w, in, c.y, c.options); };
   row.multiplies_zeros = true;
+  row.is_dot = true;
   row.threads_may_differ = true;
   row.large = c.large;
   return row;
@@ -59,6 +60,7 @@ OpRow conv_transpose_row(const ConvCase& c) {
   row.backward_sum = std::max(c.w[1] * c.w.spatial_numel(), c.y[0] * c.y.spatial_numel());
   row.formula = [c](const InputValues& in) { return conv_transpose_formula(c.x, c.w, in, c.y, c.options); };
   row.multiplies_zeros = true;
+  row.is_dot = true;
   row.threads_may_differ = true;
   row.large = c.large;
   return row;
@@ -67,7 +69,8 @@ OpRow conv_transpose_row(const ConvCase& c) {
 OpRow matmul_row(const std::string& variant, std::int64_t m, std::int64_t k, std::int64_t n) {
   OpRow row{.op = "matmul",
             .variant = variant,
-            .inputs = {{.shape = {m, k}, .wide_gradient = true}, {.shape = {k, n}, .wide_gradient = true}}};
+            .inputs = {{.shape = {m, k}, .wide_gradient = true}, {.shape = {k, n}, .wide_gradient = true}},
+            .is_dot = true};
   row.build = [](std::span<const Var> in) { return matmul(in[0], in[1]); };
   row.forward_sum = k;
   row.backward_sum = std::max(m, n);
@@ -81,7 +84,8 @@ OpRow linear_row(const std::string& variant, std::int64_t batch, std::int64_t in
   OpRow row{.op = "linear",
             .variant = variant,
             .inputs = {{.shape = {batch, in_features}},
-                       {.shape = {out_features, in_features}, .wide_gradient = true}}};
+                       {.shape = {out_features, in_features}, .wide_gradient = true}},
+            .is_dot = true};
   if (with_bias) row.inputs.push_back({.shape = {out_features}, .kept = true});
   row.build = [=](std::span<const Var> in) { return linear(in[0], in[1], with_bias ? in[2] : Var()); };
   row.forward_sum = in_features;

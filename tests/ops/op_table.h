@@ -43,6 +43,8 @@ struct OpRow {
   Intermediate intermediate = {};
   // Zeros of a padding or between dilated elements meet the other factor, or are left out: 0 inf is NaN.
   bool multiplies_zeros = false;
+  // By dot products of 16-bit operands where the machine has them.
+  bool is_dot = false;
   // FP32 overflows inside where the result does not: squares, sums of many of its inputs.
   bool overflows_inside = false;
   // Lengths of the longest sums in forward and in backward: tolerances grow with their root.

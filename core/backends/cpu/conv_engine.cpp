@@ -46,6 +46,8 @@ std::string_view name(Engine engine) {
 }
 
 Engine choose_conv_engine(ConvPass pass, const ConvGeometry& g, DType dtype, const CpuTarget& target) {
+  // oneDNN has only slow implementations for these: onednn.h says why.
+  if (!has_usual_window(g) && g.groups == 1 && target.isa >= CpuIsa::kV3) return Engine::kDirect;
   if (dtype == DType::kF32) return fp32_engine(pass, g, target);
   if (std::min(g.in_channels, g.out_channels) < kFewChannels) return fp32_compute(g, target);
   // oneDNN's BF16 weight gradient with dilation or groups is a hundred times slower than in FP32

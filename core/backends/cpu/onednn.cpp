@@ -106,6 +106,18 @@ struct Plan {
   memory::desc weights, scratchpad;
 };
 
+// Goes on to an implementation by matmul or by loops unless all are trusted. The last one is by loops.
+template <class PrimitiveDesc>
+void skip_untrusted(PrimitiveDesc& pd, const ConvGeometry& g) {
+  if (has_usual_window(g)) return;
+  const auto is_trusted = [&] {
+    const std::string name = pd.impl_info_str();
+    return name.find("gemm") != std::string::npos || name.starts_with("ref");
+  };
+  while (!is_trusted())
+    check_internal(pd.next_impl(), "oneDNN has neither a matmul nor loops for this convolution");
+}
+
 template <class PrimitiveDesc>
 Plan plan_of(const PrimitiveDesc& pd, const dnnl::primitive& primitive, const memory::desc& weights) {
   return {primitive, weights, pd.scratchpad_desc()};
@@ -127,8 +139,9 @@ Plan make_conv_plan(const dnnl::engine& engine, const OneDnnConv& conv) {
     const memory::desc bias =
         conv.bias ? memory::desc({g.out_channels}, memory::data_type::f32, memory::format_tag::a)
                   : memory::desc();
-    const dnnl::convolution_forward::primitive_desc pd(engine, training, direct, x, w, bias, y, window.stride,
-                                                       window.dilation, window.low, window.high, attributes);
+    dnnl::convolution_forward::primitive_desc pd(engine, training, direct, x, w, bias, y, window.stride,
+                                                 window.dilation, window.low, window.high, attributes);
+    skip_untrusted(pd, g);
     return plan_of(pd, dnnl::convolution_forward(pd), pd.weights_desc());
   }
   // The hint wants dtypes that a forward pass supports: the operand's.
@@ -137,12 +150,14 @@ Plan make_conv_plan(const dnnl::engine& engine, const OneDnnConv& conv) {
       engine, training, direct, data_desc(g, true, conv.operand), hint_w, data_desc(g, false, conv.operand),
       window.stride, window.dilation, window.low, window.high, attributes);
   if (conv.pass == ConvPass::kBackwardData) {
-    const dnnl::convolution_backward_data::primitive_desc pd(
+    dnnl::convolution_backward_data::primitive_desc pd(
         engine, direct, x, w, y, window.stride, window.dilation, window.low, window.high, hint, attributes);
+    skip_untrusted(pd, g);
     return plan_of(pd, dnnl::convolution_backward_data(pd), pd.weights_desc());
   }
-  const dnnl::convolution_backward_weights::primitive_desc pd(
+  dnnl::convolution_backward_weights::primitive_desc pd(
       engine, direct, x, w, y, window.stride, window.dilation, window.low, window.high, hint, attributes);
+  skip_untrusted(pd, g);
   return plan_of(pd, dnnl::convolution_backward_weights(pd), pd.diff_weights_desc());
 }
 
@@ -210,6 +225,14 @@ std::string describe(const OneDnnGemm& g) {
 }
 
 }  // namespace
+
+bool has_usual_window(const ConvGeometry& g) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t reach = (g.kernel[i] - 1) * g.dilation[i] + 1, stride = g.stride[i];
+    if (stride > g.kernel[i] || 2 * g.padding[i] > reach - 1 || g.in[i] < reach + stride - 1) return false;
+  }
+  return true;
+}
 
 std::string to_string(const ConvGeometry& g) {
   // Not by Shape, which refuses what a wrong geometry may hold.

@@ -31,8 +31,14 @@ struct OneDnnGemm {
   DType operand = DType::kF32, result = DType::kF32;
 };
 
+// Whether every axis has a stride of at most the kernel's size, no more padding than half of the dilated
+// kernel, (k - 1) d / 2, and an input of at least the dilated kernel plus stride - 1. On others the kernels
+// that oneDNN 3.2 compiles for AVX-512 and AMX are wrong: gradients that nothing adds to stay unset memory,
+// outputs miss terms, and writes pass the end of buffers (tests/cpu/conv_windows_test.cpp).
+bool has_usual_window(const ConvGeometry& g);
+
 // Every method throws Error (kResource when out of memory, else kInternal) with the geometry where oneDNN
-// fails.
+// fails. Convolutions without a usual window go to oneDNN's implementations by matmul or by loops.
 class OneDnn {
  public:
   // Fixes oneDNN's ISA to `target` for the process (the first one made decides), so that ONEDNN_MAX_CPU_ISA
