@@ -1,6 +1,6 @@
-// Convolutions of the CT job's 3D U-Net (features 16-32-64, patch 48^3, batch 2): own kernels beside oneDNN,
-// per pass and dtype. Run: build/bin/conv_bench [--threads=N]; compare rows of one run, the machine otherwise
-// idle.
+// Convolutions of the CT job's 3D U-Net (features 16-32-64, patch 48^3, batch 2) and of larger ones: own
+// kernels beside oneDNN, per pass and dtype. Run: build/bin/conv_bench [--threads=N]; compare rows of one
+// run, the machine otherwise idle.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -28,6 +28,10 @@ constexpr Layer kLayers[] = {
     {"64->32 24^3", 64, 32, 24, 1, 3},
     {"32->64 24^3 stride 2", 32, 64, 24, 2, 3},
     {"64->64 12^3", 64, 64, 12, 1, 3},
+    {"128->64 24^3", 128, 64, 24, 1, 3},
+    {"128->128 12^3", 128, 128, 12, 1, 3},
+    {"128->256 12^3 stride 2", 128, 256, 12, 2, 3},
+    {"320->320 6^3", 320, 320, 6, 1, 3},
     {"16->6 48^3 1x1x1", 16, 6, 48, 1, 1},
 };
 

@@ -205,8 +205,7 @@ DType compute_dtype(ComputeChoice choice) {
     case ComputeChoice::kAuto:
       break;
   }
-  const CpuTarget target = cpu_target();
-  return target.isa == CpuIsa::kAmx || target.avx512_bf16 ? DType::kBF16 : DType::kF32;
+  return cpu_target().isa == CpuIsa::kAmx ? DType::kBF16 : DType::kF32;
 }
 
 Precision precision_of(const PrecisionOptions& options) {
