@@ -105,6 +105,8 @@ void add_layer(const Layer& layer) {
     if (direct) add(layer, pass, Engine::kDirect, DType::kF16);
     if (bf16) add(layer, pass, Engine::kOneDnn, DType::kBF16);
     if (bf16) add(layer, pass, Engine::kSplit, DType::kF16);
+    if (cpu_target().isa == CpuIsa::kAmx && pass != ConvPass::kBackwardWeights && layer.in > 1)
+      add(layer, pass, Engine::kTiles, DType::kF16);
   }
 }
 

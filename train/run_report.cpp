@@ -17,10 +17,12 @@ namespace {
 std::string arithmetic_text(DType dtype) {
   const CpuTarget target = cpu_target();
   if (dtype == DType::kF32) return "FP32 arithmetic";
-  if (target.isa == CpuIsa::kAmx && dtype == DType::kBF16) return "AMX BF16";
-  return fmt::format("FP32 arithmetic on {} storage{}: 16 bits save memory here, not time",
-                     dtype == DType::kBF16 ? "BF16" : "FP16",
-                     target.isa == CpuIsa::kAmx ? ", wide layers on AMX by the exact split" : "");
+  if (target.isa == CpuIsa::kAmx)
+    return dtype == DType::kBF16
+               ? "AMX BF16"
+               : "AMX, each FP16 value split exactly into two BF16; weight gradients in FP32";
+  return fmt::format("FP32 arithmetic on {} storage: 16 bits save memory here, not time",
+                     dtype == DType::kBF16 ? "BF16" : "FP16");
 }
 
 std::string mebibytes(std::int64_t bytes) {

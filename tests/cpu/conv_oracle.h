@@ -158,4 +158,14 @@ inline void expect_close(const std::vector<double>& got, const std::vector<doubl
         << what << ", element " << i << ": got " << got[i] << ", expected " << expected[i];
 }
 
+// By the precision of the exact split: 2^-16 of the magnitudes that are summed, and the rounding of the
+// result.
+inline void expect_within(const std::vector<double>& got, const Sums& sums, double rounding,
+                          const std::string& what) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::fabs(got[i] - sums.value[i]),
+              0x1p-16 * sums.magnitude[i] + rounding * std::fabs(sums.value[i]) + 0x1p-25)
+        << what << ", element " << i << ": got " << got[i] << ", expected " << sums.value[i];
+}
+
 }  // namespace tandem::testing

@@ -39,11 +39,14 @@ Tolerance tolerance(DType stored, double terms) {
   return stored == DType::kF16 ? Tolerance{1e-3, 2e-3} : Tolerance{8e-3, 1.6e-2};
 }
 
-std::vector<Engine> engines(const CpuTarget& target, const ConvGeometry& g, DType dtype) {
+std::vector<Engine> engines(const CpuTarget& target, ConvPass pass, const ConvGeometry& g, DType dtype) {
   std::vector<Engine> result;
   if (g.groups == 1) result.push_back(Engine::kDirect);
   if (dtype == DType::kF32) result.push_back(Engine::kOneDnn);
   if (dtype != DType::kF32) result.push_back(Engine::kWidened);
+  const std::int64_t summed = pass == ConvPass::kForward ? g.in_channels : g.out_channels;
+  if (dtype == DType::kF16 && g.groups == 1 && pass != ConvPass::kBackwardWeights && summed % 2 == 0)
+    result.push_back(Engine::kTiles);
   if (dtype == DType::kBF16 && target.avx512_bf16) result.push_back(Engine::kOneDnn);
   return result;
 }
@@ -59,9 +62,9 @@ class ConvEngines : public ::testing::TestWithParam<DType> {
 
   // Calls body(conv, engine, what) for every level and engine that can compute g.
   template <class Body>
-  void for_engines(const ConvGeometry& g, const Body& body) {
+  void for_engines(ConvPass pass, const ConvGeometry& g, const Body& body) {
     for (std::size_t i = 0; i < contexts_.size(); ++i)
-      for (const Engine engine : engines(contexts_[i]->target, g, GetParam())) {
+      for (const Engine engine : engines(contexts_[i]->target, pass, g, GetParam())) {
         body(CpuConv(*contexts_[i]), engine,
              names_[i] + " " + std::string(tandem::name(engine)) + " " + to_string(g));
         if (HasFatalFailure()) return;
@@ -85,7 +88,7 @@ TEST_P(ConvEngines, Forward) {
     for (std::size_t i = 0; i < with_bias.size(); ++i)
       with_bias[i] += b[i / static_cast<std::size_t>(volume(g.out)) % b.size()];
     const Tolerance t = tolerance(GetParam(), static_cast<double>(g.taps() * g.in_channels));
-    for_engines(g, [&](const CpuConv& conv, Engine engine, const std::string& what) {
+    for_engines(ConvPass::kForward, g, [&](const CpuConv& conv, Engine engine, const std::string& what) {
       conv.forward(engine, g, x, w, Tensor(), y);
       expect_close(y.to_values(), sums.value, t.absolute, t.relative, what);
       conv.forward(engine, g, x, w, bias, y);
@@ -101,7 +104,7 @@ TEST_P(ConvEngines, DataGradient) {
     const Tensor dx(data_shape(g, true), GetParam());
     const Sums sums = oracle(g, Operand::kX, dx.to_values(), w.to_values(), dy.to_values());
     const Tolerance t = tolerance(GetParam(), static_cast<double>(g.taps() * g.out_channels));
-    for_engines(g, [&](const CpuConv& conv, Engine engine, const std::string& what) {
+    for_engines(ConvPass::kBackwardData, g, [&](const CpuConv& conv, Engine engine, const std::string& what) {
       conv.backward_data(engine, g, dy, w, dx);
       expect_close(dx.to_values(), sums.value, t.absolute, t.relative, what);
     });
@@ -117,11 +120,12 @@ TEST_P(ConvEngines, WeightGradientAccumulatesInFp32) {
     const std::vector<double> before = start.to_values();
     for (std::size_t i = 0; i < before.size(); ++i) sums.value[i] += before[i];
     const Tolerance t = tolerance(DType::kF32, static_cast<double>(g.batch * volume(g.out)));
-    for_engines(g, [&](const CpuConv& conv, Engine engine, const std::string& what) {
-      const Tensor dw = start.clone();
-      conv.backward_weights(engine, g, x, dy, dw);
-      expect_close(dw.to_values(), sums.value, t.absolute, t.relative, what);
-    });
+    for_engines(ConvPass::kBackwardWeights, g,
+                [&](const CpuConv& conv, Engine engine, const std::string& what) {
+                  const Tensor dw = start.clone();
+                  conv.backward_weights(engine, g, x, dy, dw);
+                  expect_close(dw.to_values(), sums.value, t.absolute, t.relative, what);
+                });
   }
 }
 

@@ -52,14 +52,6 @@ TEST(Split, KernelsOfEveryLevelAgree) {
 }
 
 // |got - value| <= (2^-16 + rounding of the stored result) * magnitude: DESIGN 1, point 3.
-void expect_within(const std::vector<double>& got, const Sums& sums, double rounding,
-                   const std::string& what) {
-  for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_LE(std::fabs(got[i] - sums.value[i]),
-              0x1p-16 * sums.magnitude[i] + rounding * std::fabs(sums.value[i]) + 0x1p-25)
-        << what << ", element " << i << ": got " << got[i] << ", expected " << sums.value[i];
-}
-
 // With BF16 where the machine computes it (AMX: then FP16 runs this way), and with FP32 holding BF16 values.
 class SplitEngines : public ::testing::TestWithParam<DType> {
  protected:

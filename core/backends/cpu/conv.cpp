@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 // What a packed copy was made for: part of its cache key.
-enum class PackedFor { kDirectForward, kDirectData, kOneDnn };
+enum class PackedFor { kDirectForward, kDirectData, kOneDnn, kTileForward, kTileData };
 
 // A convolution of a 1x1x1 kernel that visits every voxel once is one long row.
 ConvGeometry collapsed(const ConvGeometry& g) {
@@ -91,15 +91,36 @@ DType CpuConv::element_of(Engine engine, DType tensor) const {
   return engine == Engine::kWidened ? DType::kF32 : tensor;
 }
 
+namespace {
+
+// The copies of own kernels do not depend on batch and extents.
+CacheKey own_key(ConvGeometry g, PackedFor kind, DType dtype) {
+  g.batch = 1;
+  g.in = g.out = {1, 1, 1};
+  return cache_key(g, {static_cast<int>(kind), static_cast<int>(dtype)});
+}
+
+}  // namespace
+
+std::shared_ptr<const Scratch> CpuConv::tile_weights(const ConvGeometry& g, bool data_gradient,
+                                                     const Tensor& w) const {
+  const TileConv& tiles = context_->tiles;
+  const CacheKey key = own_key(g, data_gradient ? PackedFor::kTileData : PackedFor::kTileForward, w.dtype());
+  const auto bytes =
+      static_cast<std::size_t>(tiles.packed_elements(g, data_gradient)) * sizeof(std::uint16_t);
+  return context_->packed.get(w, key, bytes, [&](void* packed) {
+    const Scratch wide(static_cast<std::size_t>(w.numel()) * sizeof(float));
+    stage_rows(context_->kernels, {StageKind::kWiden, rows_of(w), w.rows(), w.channels(), wide.data()});
+    tiles.pack_weights(g, data_gradient, wide.as<float>(), dense_weights(g),
+                       static_cast<std::uint16_t*>(packed));
+  });
+}
+
 std::shared_ptr<const Scratch> CpuConv::direct_weights(const ConvGeometry& g, bool data_gradient,
                                                        const Tensor& w) const {
   const DirectConv& direct = context_->direct;
-  const PackedFor kind = data_gradient ? PackedFor::kDirectData : PackedFor::kDirectForward;
-  // The copy does not depend on batch and extents.
-  ConvGeometry shape = g;
-  shape.batch = 1;
-  shape.in = shape.out = {1, 1, 1};
-  const CacheKey key = cache_key(shape, {static_cast<int>(kind), static_cast<int>(w.dtype())});
+  const CacheKey key =
+      own_key(g, data_gradient ? PackedFor::kDirectData : PackedFor::kDirectForward, w.dtype());
   const auto bytes = static_cast<std::size_t>(direct.packed_floats(g, data_gradient)) * sizeof(float);
   return context_->packed.get(w, key, bytes, [&](void* packed) {
     const Scratch wide(static_cast<std::size_t>(w.numel()) * sizeof(float));
@@ -158,6 +179,11 @@ void CpuConv::forward(Engine engine, const ConvGeometry& g, const Tensor& x, con
     const auto packed = direct_weights(flat, false, w);
     return context_->direct.forward(flat, rows_of(x), packed->as<float>(), b, mutable_rows_of(y));
   }
+  if (engine == Engine::kTiles) {
+    const ConvGeometry flat = collapsed(g);
+    const auto packed = tile_weights(flat, false, w);
+    return context_->tiles.forward(flat, rows_of(x), packed->as<std::uint16_t>(), b, mutable_rows_of(y));
+  }
   OneDnnConv conv{ConvPass::kForward, g, element_of(engine, x.dtype()), DType::kF32, b != nullptr};
   if (engine == Engine::kOneDnn) conv.result = y.dtype();
   const Side from = operand_side(engine, x, context_->split_element, SplitSide::kLeft, false);
@@ -180,6 +206,11 @@ void CpuConv::backward_data(Engine engine, const ConvGeometry& g, const Tensor& 
     const ConvGeometry flat = collapsed(g);
     const auto packed = direct_weights(flat, true, w);
     return context_->direct.backward_data(flat, rows_of(dy), packed->as<float>(), mutable_rows_of(dx));
+  }
+  if (engine == Engine::kTiles) {
+    const ConvGeometry flat = collapsed(g);
+    const auto packed = tile_weights(flat, true, w);
+    return context_->tiles.backward_data(flat, rows_of(dy), packed->as<std::uint16_t>(), mutable_rows_of(dx));
   }
   OneDnnConv conv{ConvPass::kBackwardData, g, element_of(engine, dy.dtype()), DType::kF32, false};
   if (engine == Engine::kOneDnn) conv.result = dx.dtype();

@@ -32,6 +32,8 @@ class CpuConv {
  private:
   std::shared_ptr<const Scratch> direct_weights(const ConvGeometry& g, bool data_gradient,
                                                 const Tensor& w) const;
+  std::shared_ptr<const Scratch> tile_weights(const ConvGeometry& g, bool data_gradient,
+                                              const Tensor& w) const;
   std::shared_ptr<const Scratch> onednn_weights(Engine engine, const OneDnnConv& conv, const ConvGeometry& g,
                                                 const Tensor& w) const;
   // The dtype that oneDNN computes in.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/backends/cpu/conv_direct.h"
+#include "core/backends/cpu/conv_tiles.h"
 #include "core/backends/cpu/isa.h"
 #include "core/backends/cpu/kernels/kernel_table.h"
 #include "core/backends/cpu/onednn.h"
@@ -12,16 +13,22 @@ namespace tandem {
 
 struct ConvContext {
   explicit ConvContext(const CpuTarget& for_target) : ConvContext(for_target, kernel_table(for_target.isa)) {}
-  // On given kernels. `element`: what the parts of a split FP16 value are stored in. BF16 for AMX; F32 computes the same
-  // numbers on any machine (tests).
+  // On given kernels. `element`: what the parts of a split FP16 value are stored in. BF16 for AMX; F32
+  // computes the same numbers on any machine (tests).
   ConvContext(const CpuTarget& for_target, const KernelTable& table, DType element = DType::kBF16)
-      : target(for_target), split_element(element), kernels(table), onednn(for_target), direct(kernels) {}
+      : target(for_target),
+        split_element(element),
+        kernels(table),
+        onednn(for_target),
+        direct(kernels),
+        tiles(kernels, for_target.isa == CpuIsa::kAmx ? run_tile_row_amx : run_tile_row_portable) {}
 
   CpuTarget target;
   DType split_element;
   const KernelTable& kernels;
   OneDnn onednn;
   DirectConv direct;
+  TileConv tiles;
   PackedWeights packed;
 };
 

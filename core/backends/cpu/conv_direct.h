@@ -16,11 +16,17 @@ struct VoxelRows {
   const void* data = nullptr;
   DType dtype = DType::kF32;
   std::int64_t pitch = 0;
+  const void* at(std::int64_t i) const {
+    return static_cast<const char*>(data) + i * static_cast<std::int64_t>(size_of(dtype));
+  }
 };
 struct MutableVoxelRows {
   void* data = nullptr;
   DType dtype = DType::kF32;
   std::int64_t pitch = 0;
+  void* at(std::int64_t i) const {
+    return static_cast<char*>(data) + i * static_cast<std::int64_t>(size_of(dtype));
+  }
 };
 
 // Element (k, tap, c) of a weight lies at k * this->k + tap * this->tap + c * this->c.

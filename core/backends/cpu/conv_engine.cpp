@@ -13,20 +13,13 @@ constexpr std::int64_t kLongReduction = 1024;
 // The gradient form pays where its sums are much longer than they are many: it adds whole results up.
 constexpr std::int64_t kSumsPerOutput = 8;
 
-// Three products and the staging of the parts pay where many channels meet many voxels: measured on two cores
-// at 64 to 320 channels and 6^3 to 48^3 voxels (bench/conv_bench.cpp), forward 128 -> 128 at 12^3 takes half
-// of FP32's time, 64 -> 64 and 320 -> 320 at 6^3 as long or longer, weight gradients always longer.
-constexpr std::int64_t kSplitChannels = 128, kSplitVoxels = 2048;
-
 bool is_dilated(const ConvGeometry& g) {
   return std::any_of(g.dilation.begin(), g.dilation.end(), [](std::int64_t d) { return d > 1; });
 }
 
-// Whether FP16 gains by the exact split.
-bool is_wide(const ConvGeometry& g) {
-  const bool strided = std::any_of(g.stride.begin(), g.stride.end(), [](std::int64_t s) { return s > 1; });
-  return g.groups == 1 && !strided && std::min(g.in_channels, g.out_channels) >= kSplitChannels &&
-         g.batch * g.out[0] * g.out[1] * g.out[2] >= kSplitVoxels;
+// An even number of channels to sum over: tiles multiply pairs.
+bool has_pairs(ConvPass pass, const ConvGeometry& g) {
+  return g.groups == 1 && (pass == ConvPass::kForward ? g.in_channels : g.out_channels) % 2 == 0;
 }
 
 // Where no BF16 hardware is used: own kernels convert in cache; they need AVX2 or more and whole channels.
@@ -53,6 +46,8 @@ std::string_view name(Engine engine) {
       return "widened";
     case Engine::kSplit:
       return "split";
+    case Engine::kTiles:
+      return "tiles";
   }
   return "?";
 }
@@ -68,7 +63,7 @@ Engine choose_conv_engine(ConvPass pass, const ConvGeometry& g, DType dtype, con
   // Tiles only: oneDNN's kernels of AVX-512 BF16 take half again as long as own ones in FP32.
   if (target.isa != CpuIsa::kAmx) return fp32_compute(g, target);
   if (dtype == DType::kBF16 && !slow_gradient) return Engine::kOneDnn;
-  if (dtype == DType::kF16 && pass != ConvPass::kBackwardWeights && is_wide(g)) return Engine::kSplit;
+  if (dtype == DType::kF16 && pass != ConvPass::kBackwardWeights && has_pairs(pass, g)) return Engine::kTiles;
   return fp32_compute(g, target);
 }
 

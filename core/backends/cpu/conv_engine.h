@@ -14,6 +14,7 @@ enum class Engine {
   kOneDnn,   // oneDNN in the tensors' dtype: F32, or BF16 where the machine has it
   kWidened,  // oneDNN in FP32, 16-bit operands widened slab by slab
   kSplit,    // oneDNN in BF16 on FP16 values split in two (split.h)
+  kTiles,    // own kernels on AMX tiles, FP16 values split in cache (conv_tiles.h)
 };
 std::string_view name(Engine engine);
 

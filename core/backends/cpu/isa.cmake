@@ -20,6 +20,13 @@ if(TARGET tandem_cpu)
       target_link_libraries(tandem_cpu PUBLIC tandem_cpu_${level})
     endif()
   endforeach()
+  # The row kernel on AMX tiles.
+  add_library(tandem_cpu_tiles OBJECT ${CMAKE_SOURCE_DIR}/core/backends/cpu/tiles/tile_row_amx.cpp
+              ${CMAKE_SOURCE_DIR}/core/backends/cpu/tiles/tile_row_portable.cpp)
+  target_link_libraries(tandem_cpu_tiles PUBLIC tandem_tensor)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backends/cpu/tiles/tile_row_amx.cpp
+                              PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mamx-tile;-mamx-bf16;-O3")
+  target_link_libraries(tandem_cpu PUBLIC tandem_cpu_tiles)
   # v4's tiles of 16 lanes on AVX2: what a machine without AVX-512 can prove of them (tests/cpu).
   if(TANDEM_TESTS)
     file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backends/cpu/kernels/*.cpp)
