@@ -153,10 +153,12 @@ int verify(const Flags& flags) {
 int prune(const Flags& flags) {
   PruneOptions options{.keep_last = flags.keep_last.value_or(1), .dry_run = flags.dry_run};
   if (flags.keep_best) options.keep_best = *flags.keep_best;
-  if (options.keep_last < 1 || options.keep_best < 0)
+  if (options.keep_last < 1)
     throw Error(ErrorKind::kUsage,
-                fmt::format("[ckpt] got --keep-last {} and --keep-best {}, expected >= 1 and >= 0",
-                            options.keep_last, options.keep_best));
+                fmt::format("[ckpt] --keep-last: got {}, expected >= 1", options.keep_last));
+  if (options.keep_best < 0)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[ckpt] --keep-best: got {}, expected >= 0", options.keep_best));
   list_folder(flags.path, false);
   // Not while a run trains there.
   std::optional<FileLock> lock;

@@ -57,7 +57,7 @@ Action train_command(Arguments& arguments) {
               "Start with the weights of a checkpoint, or of a run folder's newest one: model.init_from")
       .option("--device", "DEVICE", flags->device, "auto, cpu, cuda or cuda:N; beats the job file")
       .option("--threads", "N", flags->threads, "Compute threads; beats the job file")
-      .flag("--dry-run", flags->dry_run, "Build everything, take one step, write nothing")
+      .flag("--dry-run", flags->dry_run, "Build everything, take two steps, write nothing")
       .option("--overfit", "N", flags->overfit,
               "Train on N fixed patches without augmentation: a model that works learns them by heart")
       .flag("--overwrite", flags->overwrite,

@@ -94,8 +94,7 @@ void add(const Layer& layer, ConvPass pass, Engine engine, DType dtype) {
       ->MinTime(0.2);
 }
 
-// Own kernels need AVX2; BF16 primitives their instructions; the split BF16 too, or it measures nothing of
-// interest.
+// Own kernels need AVX2; BF16 primitives and tiles their instructions.
 void add_layer(const Layer& layer) {
   const bool direct = cpu_isa() >= CpuIsa::kV3, bf16 = cpu_target().avx512_bf16;
   for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
@@ -104,7 +103,6 @@ void add_layer(const Layer& layer) {
     add(layer, pass, Engine::kWidened, DType::kF16);
     if (direct) add(layer, pass, Engine::kDirect, DType::kF16);
     if (bf16) add(layer, pass, Engine::kOneDnn, DType::kBF16);
-    if (bf16) add(layer, pass, Engine::kSplit, DType::kF16);
     if (cpu_target().isa == CpuIsa::kAmx && pass != ConvPass::kBackwardWeights && layer.in > 1)
       add(layer, pass, Engine::kTiles, DType::kF16);
   }

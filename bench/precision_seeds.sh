@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does mixed precision cost accuracy? Trains the demo's job in FP32, BF16 and FP16 with the same seeds and prints the mean
+# Does mixed precision cost agreement with the labels? Trains the demo's job in FP32, BF16 and FP16 with the same seeds and prints the mean
 # Dice of each, paired, beside the spread of FP32's seeds. Finished runs are
 # kept and not repeated. Needs the demo's data (./demo.sh) and build/bin/tandem.
 # usage: bench/precision_seeds.sh [--seeds N] [--folder DIR] [key=value ...]
@@ -14,6 +14,13 @@ while [[ "${1:-}" == --* ]]; do
   esac
 done
 mkdir -p "$folder"
+# Runs of other settings, another build or another instruction set do not belong into one table.
+settings="$(build/bin/tandem version | head -n 1), $(build/bin/tandem doctor | grep '^isa'), $*"
+[ -e "$folder/settings" ] || echo "$settings" > "$folder/settings"
+if [ "$(cat "$folder/settings")" != "$settings" ]; then
+  echo "precision_seeds: $folder: got runs of '$(cat "$folder/settings")', expected '$settings'. Choose another --folder." >&2
+  exit 2
+fi
 for ((seed = 1; seed <= seeds; ++seed)); do
   for compute in fp32 bf16 fp16; do
     run=$folder/$compute-$seed

@@ -175,6 +175,11 @@ void Checker::check_case_file(Seen& seen) {
     check_image(image, file);
     note(seen, image);
   }
+  if (info.has_weights)
+    guarded(file, [&] {
+      std::vector<float> weights(static_cast<std::size_t>(voxel_count(shape)));
+      source->read_weights({0, 0, 0}, shape, weights);
+    });
   if (!info.has_labels) {
     if (data_ != nullptr && seen.set < 2) add(Severity::kError, file, "got no /label, expected one");
     return;

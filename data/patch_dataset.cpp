@@ -93,6 +93,7 @@ void PatchDataset::add_cases(const DataOptions& data, bool dry_run) {
       ++on_disk;
       disk_bytes += bytes;
       if (dry_run && (by_box || cases_.empty())) add_case(entry, data, !by_box);
+      is_partial_ = is_partial_ || (dry_run && cases_.size() == before);
       if (!dry_run && folder.empty()) folder = cache_folder(data);
       if (!dry_run) cases_.push_back(open_cached(entry, data, folder));
     }

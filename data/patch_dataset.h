@@ -36,6 +36,8 @@ class PatchDataset final : public Dataset {
 
   std::int64_t channels() const { return cases_.front()->channels(); }
   bool has_weights() const { return has_weights_; }
+  // Whether a dry run has left cases out, which a run would prepare on disk.
+  bool is_partial() const { return is_partial_; }
   const std::vector<std::unique_ptr<PreparedCase>>& cases() const { return cases_; }
 
  private:
@@ -52,6 +54,7 @@ class PatchDataset final : public Dataset {
   std::vector<GridPatch> grid_;  // empty: random patches
   std::vector<double> class_weights_;
   std::vector<std::int64_t> masked_channels_;
+  bool is_partial_ = false;
   bool has_weights_ = false;  // of one case at least: then every sample has them
   LabelMap labels_;
   PatchOptions patch_;

@@ -90,8 +90,8 @@ struct NewestCheckpoint {
 // The intact checkpoint of the greatest step. What `latest` says and the time of a file do not matter.
 NewestCheckpoint newest_intact(const std::filesystem::path& folder);
 
-// `path` if it is a file, the newest intact checkpoint if it is a folder; Error{kCheckpoint} if there is
-// none, naming each rejected file.
+// `path` if it is a file, the newest intact checkpoint if it is a folder, with a warning for each rejected
+// file; Error{kCheckpoint} if there is none, naming each rejected file.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
 
 struct PruneOptions {

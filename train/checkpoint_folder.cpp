@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "train/checkpoint_format.h"
 
 namespace tandem {
@@ -236,7 +237,11 @@ fs::path resolve_checkpoint(const fs::path& path) {
     return path;
   }
   const NewestCheckpoint newest = newest_intact(path);
-  if (newest.found) return newest.found->path;
+  if (newest.found) {
+    for (const CheckpointInfo& info : newest.rejected)
+      log_warning("{} (not used: step {} is taken)", info.problem, newest.found->step);
+    return newest.found->path;
+  }
   std::string reasons;
   for (const CheckpointInfo& info : newest.rejected) reasons += "\n  " + info.problem;
   if (newest.rejected.empty())

@@ -92,6 +92,9 @@ std::vector<std::int64_t> count_classes(const PatchDataset& data, std::int64_t c
     }
     counts[0] += ignores ? each->foreground().count(0) : background;
   }
+  // A class that the cases of a dry run lack may well be in the others.
+  if (data.is_partial())
+    for (std::int64_t& count : counts) count = std::max<std::int64_t>(count, 1);
   return counts;
 }
 

@@ -54,7 +54,8 @@ std::string saving_text(const JobOptions& job, const RunFolderRequest& folder, c
   return text;
 }
 
-std::string validation_text(const JobOptions& job) {
+std::string validation_text(const JobOptions& job, bool overfit) {
+  if (overfit) return "validates: never, --overfit trains on its own samples";
   const std::size_t cases = validation_cases(job.data).size();
   if (cases == 0) return "validates: never, there are no validation cases";
   return job.validate.every == 0
@@ -65,17 +66,20 @@ std::string validation_text(const JobOptions& job) {
 }  // namespace
 
 std::string dry_run_report(const JobOptions& job, const RunRequest& request, const Trainer& trainer,
-                           const StepReport& step) {
+                           const DryRunSteps& steps) {
+  const auto& [first, second] = steps;
+  const double offset = loss_offset(job.loss);
   const auto total = static_cast<double>(job.train.total_steps());
   return fmt::format(
-      "dry run: one step took {:.0f} ms (the first one prepares kernels), {:.0f} ms of them for its data; "
-      "loss {:.4f}, "
-      "event {}\n"
+      "dry run: a step took {:.0f} ms, {:.0f} ms of them for its data (the first one, which prepares "
+      "kernels, "
+      "{:.0f} ms); loss {:.4f}, then {:.4f}; events {}, {}\n"
       "peak memory {}\n"
       "trains: {} steps, at this speed {}\n{}\n{}\nnothing was written",
-      step.step_ms, step.data_wait_ms, step.loss + loss_offset(job.loss), event_name(step.event),
-      memory_text(trainer.context().device), job.train.total_steps(), duration_text(total * step.step_ms),
-      validation_text(job), saving_text(job, request.folder, trainer));
+      second.step_ms, second.data_wait_ms, first.step_ms, first.loss + offset, second.loss + offset,
+      event_name(first.event), event_name(second.event), memory_text(trainer.context().device),
+      job.train.total_steps(), duration_text(total * second.step_ms),
+      validation_text(job, request.overfit.has_value()), saving_text(job, request.folder, trainer));
 }
 
 }  // namespace tandem

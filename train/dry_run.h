@@ -10,9 +10,15 @@
 
 namespace tandem {
 
-// Time and memory of `step`, the length of the run at that speed, when it validates and saves, how large its
-// checkpoints are and whether the disk holds them, and the run folder that it would use. Creates nothing.
+// Two steps: the first prepares kernels and packs weights, so the second tells the speed.
+struct DryRunSteps {
+  StepReport first, second;
+};
+
+// Time and memory of the steps, the length of the run at the second's speed, when it validates and saves, how
+// large its checkpoints are and whether the disk holds them, and the run folder that it would use. Creates
+// nothing.
 std::string dry_run_report(const JobOptions& job, const RunRequest& request, const Trainer& trainer,
-                           const StepReport& step);
+                           const DryRunSteps& steps);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view kGroups[] = {"model/", "buffer/"};
+constexpr std::string_view kGroups[] = {"model/", "buffer/"}, kMean = "ema/";
 
 // The group's prefix, or "" for tensors of other groups.
 std::string_view group_of(std::string_view name) {
@@ -30,15 +30,16 @@ std::string list_text(const std::string& what, const std::vector<std::string>& n
   return fmt::format("\n  {} {}: {}{}", names.size(), what, fmt::join(shown, ", "), more);
 }
 
-// Tensors of the two groups under their names in the model.
+// Tensors of the two groups under their names in the model; for a weight that has a running mean, the mean.
 std::map<std::string, const Tensor*> renamed_tensors(const CheckpointContent& content,
                                                      const std::vector<RenameRule>& rules) {
   std::map<std::string, const Tensor*> tensors;
   for (const NamedTensor& tensor : content.tensors) {
     const std::string group(group_of(tensor.name));
     if (group.empty()) continue;
-    const std::string name = group + renamed(tensor.name.substr(group.size()), rules);
-    if (!tensors.emplace(name, &tensor.tensor).second)
+    const std::string plain = tensor.name.substr(group.size()), name = group + renamed(plain, rules);
+    const Tensor* mean = group == kGroups[0] ? content.find(std::string(kMean) + plain) : nullptr;
+    if (!tensors.emplace(name, mean != nullptr ? mean : &tensor.tensor).second)
       throw Error(
           ErrorKind::kCheckpoint,
           fmt::format("[init] model.init_rename: two tensors of the checkpoint become '{}', expected one",

@@ -60,7 +60,8 @@ void JobRun::dry_run() {
   checked_validation_cases(job_.data, dataset_->channels());
   initialise_from(job_.model, trainer_);
   make_loader();
-  log_info("{}", dry_run_report(job_, request_, trainer_, trainer_.step(*loader_)));
+  const StepReport first = trainer_.step(*loader_);
+  log_info("{}", dry_run_report(job_, request_, trainer_, {first, trainer_.step(*loader_)}));
 }
 
 void JobRun::resume(const RunFolder& folder) {
@@ -74,10 +75,13 @@ void JobRun::resume(const RunFolder& folder) {
   trainer_.load(content, knobs ? &*knobs : nullptr);
   if (saved)
     for (const std::string& line : job_changes(*saved, job_)) log_warning("resume: {}", line);
-  if (!saved || (saved->select.metric == job_.select.metric && saved->select.mode == job_.select.mode))
+  if (!saved || (saved->select.metric == job_.select.metric && saved->select.mode == job_.select.mode)) {
     selection_.load(content);
-  else
-    log_warning("resume: select: another metric or mode: best checkpoints and early stop begin anew");
+  } else {
+    trainer_.forget_metric();
+    log_warning(
+        "resume: select: another metric or mode: best checkpoints, early stop and plateau begin anew");
+  }
   saved_step_ = content.step;
   for (const std::string& line : environment_differences(
            content.environment_json, environment_json(run_environment(job_, session_.context))))
@@ -138,11 +142,9 @@ void JobRun::note_usage() { metrics_->write(usage_.take(step(), session_.context
 
 void JobRun::validate() {
   if (validation_.empty()) return;
+  std::optional<ValidationResult> result;
   try {
-    const ValidationResult result =
-        run_validation(job_, validation_, session_, trainer_, [this] { return signals_.requested(); });
-    note_validation(result.scores, result.seconds);
-    report(result.record ? &*result.record : nullptr);
+    result = run_validation(job_, validation_, session_, trainer_, [this] { return signals_.requested(); });
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kStopped) stop();
     if (error.kind() != ErrorKind::kNumeric) {
@@ -151,7 +153,10 @@ void JobRun::validate() {
     }
     progress_.clear();
     log_warning("step {}: validation: {}", step(), error.what());
+    return;
   }
+  note_validation(result->scores, result->seconds);
+  report(result->record ? &*result->record : nullptr);
 }
 
 // What the metric decides is saved before the line is written: a process that dies between the two validates

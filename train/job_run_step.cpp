@@ -13,7 +13,8 @@ void JobRun::one_step() {
   times_.add(report);
   usage_.add(report);
   note_scale(report);
-  if (report.step % job_.log.every == 0 || report.event != StepEvent::kGood || report.step == 1)
+  if (report.step % job_.log.every == 0 || report.event != StepEvent::kGood || report.step == 1 ||
+      report.step == total())
     write_step(report);
   progress_.update({.step = report.step,
                     .total = total(),

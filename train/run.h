@@ -13,7 +13,7 @@ namespace tandem {
 
 struct RunRequest {
   RunFolderRequest folder;
-  bool dry_run = false;  // build everything, take one step, say what would happen, write nothing
+  bool dry_run = false;  // build everything, take two steps, say what would happen, write nothing
   bool progress = true;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // for train.max_minutes
   std::optional<std::int64_t> overfit;  // train on so many fixed patches of overfit_job()

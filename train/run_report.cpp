@@ -20,7 +20,7 @@ std::string arithmetic_text(DType dtype) {
   if (target.isa == CpuIsa::kAmx)
     return dtype == DType::kBF16
                ? "AMX BF16"
-               : "AMX, each FP16 value split exactly into two BF16; weight gradients in FP32";
+               : "AMX, each FP16 value split exactly into two BF16; weight gradients of convolutions in FP32";
   return fmt::format("FP32 arithmetic on {} storage: 16 bits save memory here, not time",
                      dtype == DType::kBF16 ? "BF16" : "FP16");
 }

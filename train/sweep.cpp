@@ -100,6 +100,14 @@ void for_each_line(const fs::path& path, Take&& take) {
     if (const auto members = parse_json_object(line)) take(*members);
 }
 
+// Whether the last line has no end.
+bool ends_torn(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() == std::ifstream::pos_type(0)) return false;
+  file.seekg(-1, std::ios::end);
+  return file.get() != '\n';
+}
+
 }  // namespace
 
 std::vector<Overrides> sweep_points(const std::vector<std::string>& grids,
@@ -168,18 +176,16 @@ SweepRecord::SweepRecord(const fs::path& folder, const std::string& job, const O
       results_.push_back(std::move(result));
     }
   });
-  if (found) return;
-  std::ofstream file(path_, std::ios::app);
-  file << JsonObject()
+  const bool torn = ends_torn(path_);
+  file_ = std::make_unique<AppendFile>(path_);
+  if (torn) write("");  // a process that died while it wrote: the rest of its line is no record
+  if (!found)
+    write(JsonObject()
               .add("kind", "sweep")
               .add("job", job)
               .add("overrides", joined(base))
               .add("digest", digest)
-              .text()
-       << std::endl;
-  if (!file)
-    fail(ErrorKind::kResource, "[sweep] {}: cannot be written, expected a folder for the runs",
-         path_.string());
+              .text());
 }
 
 std::optional<SweepResult> SweepRecord::find(const std::string& run, const Overrides& overrides) const {
@@ -197,16 +203,19 @@ std::optional<SweepResult> SweepRecord::find(const std::string& run, const Overr
 }
 
 void SweepRecord::add(const SweepResult& result) {
-  std::ofstream file(path_, std::ios::app);
-  file << JsonObject()
-              .add("kind", "run")
-              .add("run", result.run)
-              .add("overrides", joined(result.overrides))
-              .add("exit_code", result.exit_code)
-              .add("seconds", result.seconds)
-              .text()
-       << std::endl;
+  write(JsonObject()
+            .add("kind", "run")
+            .add("run", result.run)
+            .add("overrides", joined(result.overrides))
+            .add("exit_code", result.exit_code)
+            .add("seconds", result.seconds)
+            .text());
   results_.push_back(result);
+}
+
+void SweepRecord::write(const std::string& line) {
+  file_->append(line + "\n");
+  file_->sync();
 }
 
 std::string sweep_csv(const std::vector<SweepResult>& results) {

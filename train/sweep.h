@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "train/append_file.h"
 
 namespace tandem {
 
@@ -45,10 +48,14 @@ class SweepRecord {
               const std::string& resolved);
   // The last attempt at `run`; nothing if there was none. Error{kUsage} if it had other overrides.
   std::optional<SweepResult> find(const std::string& run, const Overrides& overrides) const;
+  // Written to the disk when it returns; Error{kResource} if that fails.
   void add(const SweepResult& result);
 
  private:
+  void write(const std::string& line);
+
   std::filesystem::path path_;
+  std::unique_ptr<AppendFile> file_;
   std::vector<SweepResult> results_;
 };
 

@@ -87,6 +87,8 @@ class Trainer {
 
   // A validation's metric after `step`, for the schedule plateau; others do not look at it.
   void note_metric(std::int64_t step, double value, MetricMode mode);
+  // Another metric is watched from now on; the learning rate stays as far lowered as it is.
+  void forget_metric() { plateau_.watch = {}; }
   // The factor of plateau on the scheduled learning rate; 1 without.
   double rate_factor() const { return plateau_.factor; }
   // Runs `body` with the running mean of the weights in the place of the weights, if the optimizer keeps one;

@@ -13,7 +13,7 @@ class ChoiceTest(harness.CommandLineTest):
         job = self.job("losses.yaml")
         for name in LOSSES:
             done = self.tandem("train", job, f"loss={{name: {name}}}", "--dry-run")
-            self.assertIn("event good", done.stderr, name)
+            self.assertIn("events good, good", done.stderr, name)
         self.tandem("train", job, "loss={name: ce, ce: {class_weights: sqrt}}", "--dry-run")
         done = self.tandem("train", job, "loss={name: dice_bce}", "loss.activation=softmax", "--dry-run", status=2)
         self.assertIn("activation", done.stderr)
@@ -62,7 +62,7 @@ class ChoiceTest(harness.CommandLineTest):
         words = ("--run-dir", run, "--no-progress", "validate.every=2", "validate.metrics=[dice, hd95]")
         self.tandem("train", job, *words, "select={metric: dice}")
         done = self.tandem("train", job, *words, "select={metric: hd95, mode: min}", "train.iterations=8", "--resume", "auto")
-        self.assertIn("best checkpoints and early stop begin anew", done.stderr)
+        self.assertIn("best checkpoints, early stop and plateau begin anew", done.stderr)
         best = (run / "best").read_text(encoding="utf-8")
         self.assertIn(best.strip(), ("step-000000006.h5", "step-000000008.h5"))
 

@@ -61,6 +61,30 @@ class DataTest(harness.CommandLineTest):
         self.assertEqual(list(scores["dice"]), list(LABELS)[1:])
         self.assertEqual(len(scores["cases"]), 1)
 
+    def test_channels_and_regions_of_an_nnunet_folder(self):
+        """Two channels per case, and labels that are sets of values, one in another."""
+        dataset = self.folder / "Dataset002_Regions"
+        for name in ("imagesTr", "labelsTr"):
+            (dataset / name).mkdir(parents=True)
+        for case in (1, 2):
+            for channel in (0, 1):
+                self.tandem("data", "synth", dataset / f"imagesTr/case{case}_000{channel}.nii.gz", "--label",
+                            dataset / f"labelsTr/case{case}.nii.gz", "--size", 20, "--seed", case, "--overwrite")
+        (dataset / "dataset.json").write_text(json.dumps({
+            "channel_names": {"0": "CT", "1": "zscore"}, "numTraining": 2, "file_ending": ".nii.gz",
+            "labels": {"background": 0, "muscle": [80, 81, 82, 83, 86, 87, 88, 89], "gluteus": [80, 81, 82, 83], "hip": [77, 78]},
+            "regions_class_order": [86, 80, 77]}))
+        job, run = self.folder / "regions.yaml", self.folder / "regions run"
+        job.write_text(JOB.replace("Dataset001_Phantom", "Dataset002_Regions") + "loss: {name: dice_bce}\n")
+        self.tandem("data", "check", job)
+        self.tandem("train", job, "--run-dir", run, "--no-progress")
+        scores = json.loads(self.tandem("eval", run, "--json").stdout)
+        self.assertEqual(list(scores["dice"]), ["muscle", "gluteus", "hip"])
+        image, output = dataset / "imagesTr/case2_0000.nii.gz", self.folder / "regions"
+        self.tandem("predict", run, "--input", dataset / "imagesTr", "--output", f"{output}/")
+        self.assertEqual(sorted(path.name for path in output.iterdir()), ["case1.nii.gz", "case2.nii.gz"])
+        self.assertEqual(voxels(output / "case2.nii.gz"), voxels(image))
+
     def test_workers_and_caches_give_one_result(self):
         first = self.folder / "one"
         self.tandem("train", self.nnunet, "--run-dir", first, "--no-progress", "data.workers=0")

@@ -1,4 +1,4 @@
-"""`tandem train --dry-run`: it takes one real step, says what the job would do, and leaves no trace anywhere."""
+"""`tandem train --dry-run`: it takes two real steps, says what the job would do, and leaves no trace anywhere."""
 from harness import CommandLineTest, main
 
 
@@ -13,7 +13,7 @@ class DryRunTest(CommandLineTest):
         self.job("dry.yaml", compute="fp32")
         before = self.files()
         text = self.dry("--run-dir", self.folder / "dry").stderr
-        self.assertRegex(text, r"dry run: one step took \d+ ms .* loss [\d.]+, event good")
+        self.assertRegex(text, r"dry run: a step took \d+ ms, .* loss [\d.]+, then [\d.]+; events good, good")
         self.assertIn("peak memory", text)
         self.assertIn("trains: 30 steps, at this speed", text)
         self.assertIn("validates: 1 case(s) every 1000000 steps", text)

@@ -1,10 +1,22 @@
 """eval and predict: files, ensembles, probabilities, clean-up, folders, and what they take."""
+import array
 import csv
+import gzip
 import json
+import struct
 
 import harness
 
 NAMES = ["hip", "gluteus_maximus", "gluteus_medius", "iliopsoas", "autochthon"]
+
+
+def nifti(path):
+    """Sizes and values of a .nii.gz file of int16, int32, uint8, float32 or uint16, little-endian."""
+    data = gzip.decompress(path.read_bytes())
+    rank, *sizes = struct.unpack_from("<8h", data, 40)
+    code = {2: "B", 4: "h", 8: "i", 16: "f", 512: "H"}[struct.unpack_from("<h", data, 70)[0]]
+    offset = int(struct.unpack_from("<f", data, 108)[0])
+    return tuple(sizes[:rank]), array.array(code, data[offset:])
 
 
 class PredictTest(harness.CommandLineTest):
@@ -109,6 +121,21 @@ class PredictTest(harness.CommandLineTest):
             self.predict("predict.save=probabilities", output=name)
             self.assertGreater((self.folder / name).stat().st_size, 32 ** 3)
         self.predict(output="labels.h5")
+
+    def test_probabilities_sum_to_one_and_the_largest_is_the_label(self):
+        self.predict("predict.save=probabilities", output="values.nii.gz")
+        self.predict(output="values labels.nii.gz")
+        shape, probabilities = nifti(self.folder / "values.nii.gz")
+        grid, labels = nifti(self.folder / "values labels.nii.gz")
+        voxels = 32 ** 3
+        self.assertEqual((shape, grid), ((32, 32, 32, 1 + len(NAMES)), (32, 32, 32)))
+        known = {0: 0, 1: 77, 2: 80, 3: 82, 4: 88, 5: 86}  # the first stored value of each class
+        for i in range(voxels):
+            values = probabilities[i::voxels]
+            self.assertAlmostEqual(sum(values), 1, delta=1e-3)
+            largest = max(range(len(values)), key=values.__getitem__)
+            if values[largest] - sorted(values)[-2] > 1e-3:  # else rounding may decide
+                self.assertIn(labels[i], (largest, known[largest]))
 
 
 if __name__ == "__main__":

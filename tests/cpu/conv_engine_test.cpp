@@ -108,6 +108,7 @@ TEST(GemmEngine, FormsOfOwnKernels) {
   EXPECT_EQ(choose_gemm_engine(rows, DType::kF32, kAvx2), Engine::kOneDnn);
   EXPECT_EQ(choose_gemm_engine(rows, DType::kBF16, kAmx), Engine::kOneDnn);
   EXPECT_EQ(choose_gemm_engine(rows, DType::kF16, kAmx), Engine::kSplit);
+  EXPECT_EQ(choose_gemm_engine(gradient, DType::kF16, kAmx), Engine::kSplit);
 }
 
 }  // namespace

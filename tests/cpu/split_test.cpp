@@ -1,4 +1,5 @@
-// The FP16 split: exact for every value, and a convolution and a matmul through it against double.
+// The FP16 split: exact for every value, and a matmul through it against double. Convolutions:
+// tiles_test.cpp.
 #include "core/backends/cpu/split.h"
 
 #include <limits>
@@ -52,7 +53,8 @@ TEST(Split, KernelsOfEveryLevelAgree) {
 }
 
 // |got - value| <= (2^-16 + rounding of the stored result) * magnitude: DESIGN 1, point 3.
-// With BF16 where the machine computes it (AMX: then FP16 runs this way), and with FP32 holding BF16 values.
+// With BF16 where the machine computes it (AMX: then FP16 matmuls run this way), and with FP32 holding BF16
+// values.
 class SplitEngines : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
@@ -62,72 +64,28 @@ class SplitEngines : public ::testing::TestWithParam<DType> {
   ConvContext context_{cpu_target(), kernel_table(cpu_isa()), GetParam()};
 };
 
-TEST_P(SplitEngines, ConvolutionAgainstDouble) {
-  const std::vector<ConvGeometry> list = {
-      geometry(3, 2, 5, 7, {4, 5, 6}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}),
-      geometry(3, 1, 32, 17, {3, 4, 5}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}),
-      geometry(2, 1, 33, 16, {1, 9, 5}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}),
-      geometry(1, 2, 16, 3, {1, 1, 17}, {1, 1, 1}),
-      geometry(3, 1, 32, 64, {8, 8, 8}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}),
-      geometry(3, 1, 48, 16, {4, 4, 36}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}),
-  };
-  for (const ConvGeometry& g : list)
-    for (const std::int64_t slab_bytes : {CpuConv::kSlabBytes, std::int64_t{4000}}) {
-      const CpuConv conv(context_, slab_bytes);
-      const Tensor x = random_tensor(data_shape(g, true), DType::kF16, 1);
-      const Tensor w = random_tensor(weight_shape(g), DType::kF16, 2);
-      const Tensor dy = random_tensor(data_shape(g, false), DType::kF16, 3);
-      const Tensor y(data_shape(g, false), DType::kF16), y32(data_shape(g, false), DType::kF32);
-      const Tensor dx(data_shape(g, true), DType::kF16), dw = Tensor::zeros(weight_shape(g), DType::kF32);
-      const auto sums = [&](Operand target) {
-        return oracle(g, target, x.to_values(), w.to_values(), dy.to_values());
-      };
-      conv.forward(Engine::kSplit, g, x, w, Tensor(), y);
-      expect_within(y.to_values(), sums(Operand::kY), 0x1p-11, "forward " + to_string(g));
-      conv.forward(Engine::kSplit, g, x, w, Tensor(), y32);
-      expect_within(y32.to_values(), sums(Operand::kY), 0x1p-22, "forward to FP32 " + to_string(g));
-      conv.backward_data(Engine::kSplit, g, dy, w, dx);
-      expect_within(dx.to_values(), sums(Operand::kX), 0x1p-11, "data gradient " + to_string(g));
-      conv.backward_weights(Engine::kSplit, g, x, dy, dw);
-      expect_within(dw.to_values(), sums(Operand::kW), 0x1p-22, "weight gradient " + to_string(g));
-    }
-}
-
-TEST_P(SplitEngines, AgreesWithFp32Compute) {
-  const ConvGeometry g = geometry(3, 1, 16, 16, {6, 6, 6}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1});
-  const Tensor x = random_tensor(data_shape(g, true), DType::kF16, 1);
-  const Tensor w = random_tensor(weight_shape(g), DType::kF16, 2);
-  const Tensor split_y(data_shape(g, false), DType::kF16), wide_y(data_shape(g, false), DType::kF16);
-  const CpuConv conv(context_);
-  conv.forward(Engine::kSplit, g, x, w, Tensor(), split_y);
-  conv.forward(Engine::kWidened, g, x, w, Tensor(), wide_y);
-  expect_close(split_y.to_values(), wide_y.to_values(), 1e-5, 0x1p-10, "split against FP32 compute");
-}
-
 TEST_P(SplitEngines, KeepsInfinityNanAndSubnormals) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const ConvGeometry g = geometry(1, 1, 1, 2, {1, 1, 6}, {1, 1, 1});
-  const Tensor x = Tensor::from_values(
-      {1, 1, 6}, std::vector<double>{kInfinity, -kInfinity, NAN, 0x1p-24, 65504, 0}, DType::kF16);
+  const Tensor a = Tensor::from_values(
+      {6, 1}, std::vector<double>{kInfinity, -kInfinity, NAN, 0x1p-24, 65504, 0}, DType::kF16);
   // 1 has no low part: infinity * 0 must not enter. 1.0009765625 = 1 + 2^-10 has.
-  const Tensor w = Tensor::from_values({2, 1, 1}, std::vector<double>{1, 1.0009765625}, DType::kF16);
-  const Tensor y({1, 2, 6}, DType::kF16);
-  CpuConv(context_).forward(Engine::kSplit, g, x, w, Tensor(), y);
-  const std::vector<double> got = y.to_values();
-  for (const std::size_t k : {0u, 6u}) {
-    EXPECT_EQ(got[k], kInfinity);
-    EXPECT_EQ(got[k + 1], -kInfinity);
-    EXPECT_TRUE(std::isnan(got[k + 2]));
-    EXPECT_EQ(got[k + 3], 0x1p-24);
-    EXPECT_EQ(got[k + 5], 0.0);
+  const Tensor b = Tensor::from_values({2, 1}, std::vector<double>{1, 1.0009765625}, DType::kF16);
+  const Tensor c({6, 2}, DType::kF32);
+  CpuGemm(context_).gemm(Engine::kSplit, {false, true, false}, a, b, c);
+  const std::vector<double> got = c.to_values();
+  for (const std::size_t n : {0u, 1u}) {
+    EXPECT_EQ(got[n], kInfinity);
+    EXPECT_EQ(got[2 + n], -kInfinity);
+    EXPECT_TRUE(std::isnan(got[4 + n]));
+    EXPECT_NEAR(got[6 + n], 0x1p-24, n * 0x1p-34);
+    EXPECT_EQ(got[10 + n], 0.0);
   }
-  EXPECT_EQ(got[4], 65504);
-  EXPECT_EQ(got[10], kInfinity);  // 65568
+  EXPECT_EQ(got[8], 65504);
   const Tensor infinite =
-      Tensor::from_values({2, 1, 1}, std::vector<double>{kInfinity, -kInfinity}, DType::kF16);
-  CpuConv(context_).forward(Engine::kSplit, g, x, infinite, Tensor(), y);
-  EXPECT_EQ(y.to_values()[4], kInfinity);
-  EXPECT_EQ(y.to_values()[10], -kInfinity);
+      Tensor::from_values({2, 1}, std::vector<double>{kInfinity, -kInfinity}, DType::kF16);
+  CpuGemm(context_).gemm(Engine::kSplit, {false, true, false}, a, infinite, c);
+  EXPECT_EQ(c.to_values()[8], kInfinity);
+  EXPECT_EQ(c.to_values()[9], -kInfinity);
 }
 
 TEST_P(SplitEngines, MatmulAgainstDouble) {

@@ -122,6 +122,74 @@ TEST_P(TileEngine, KeepsInfinityNanAndSubnormals) {
   }
 }
 
+// The sums of the split and of FP32 differ by the products of the low parts alone, and are rounded alike.
+TEST_P(TileEngine, AgreesWithFp32Compute) {
+  for (const ConvGeometry& g : {geometry(3, 1, 16, 16, {6, 6, 6}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}),
+                                geometry(3, 1, 24, 40, {5, 4, 19}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1})}) {
+    const Tensor x = random_tensor(data_shape(g, true), DType::kF16, 1);
+    const Tensor w = random_tensor(weight_shape(g), DType::kF16, 2);
+    const Tensor dy = random_tensor(data_shape(g, false), DType::kF16, 3);
+    const Tensor y(data_shape(g, false), DType::kF16), wide_y(data_shape(g, false), DType::kF16);
+    const Tensor dx(data_shape(g, true), DType::kF16), wide_dx(data_shape(g, true), DType::kF16);
+    const CpuConv conv(context_);
+    conv.forward(Engine::kTiles, g, x, w, Tensor(), y);
+    conv.forward(Engine::kWidened, g, x, w, Tensor(), wide_y);
+    expect_close(y.to_values(), wide_y.to_values(), 1e-5, 0x1p-10, "forward " + to_string(g));
+    conv.backward_data(Engine::kTiles, g, dy, w, dx);
+    conv.backward_data(Engine::kWidened, g, dy, w, wide_dx);
+    expect_close(dx.to_values(), wide_dx.to_values(), 1e-5, 0x1p-10, "data gradient " + to_string(g));
+  }
+}
+
+// Where own FP32 kernels give infinity or NaN, tiles give the same, and nowhere else: each value in turn in
+// the middle of a volume, at its corner, and in a weight.
+TEST_P(TileEngine, ExtremesSpreadAsInFp32) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (cpu_target().isa < CpuIsa::kV3) GTEST_SKIP() << "own FP32 kernels need AVX2";
+  const CpuConv conv(context_);
+  const auto same = [](const Tensor& got, const Tensor& want, const std::string& what) {
+    const std::vector<double> a = got.to_values(), b = want.to_values();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (!std::isfinite(b[i])) {
+        ASSERT_TRUE(std::isnan(b[i]) ? std::isnan(a[i]) : a[i] == b[i])
+            << what << ", element " << i << ": " << a[i];
+      } else {
+        ASSERT_NEAR(a[i], b[i], 0x1p-24 + 0x1p-9 * std::fabs(b[i])) << what << ", element " << i;
+      }
+    }
+  };
+  for (const Triple& stride : {Triple{1, 1, 1}, Triple{2, 2, 2}}) {
+    const ConvGeometry g = geometry(3, 1, 4, 6, {4, 5, 7}, {3, 3, 3}, stride, {1, 1, 1});
+    for (const double extreme : {kInfinity, -kInfinity, double{NAN}, 65504.0, 0x1p-24})
+      for (const int place : {0, 1, 2}) {
+        const auto filled = [&](const Shape& shape, bool changed) {
+          // Small enough that 65504 stays finite in FP32 sums, and even a product with 2^-24 is seen.
+          std::vector<double> values(static_cast<std::size_t>(shape.numel()), 0.0);
+          if (changed) values[place == 1 ? 0 : values.size() / 2] = extreme;
+          return Tensor::from_values(shape, values, DType::kF16);
+        };
+        const Tensor w =
+            place == 2 ? filled(weight_shape(g), true) : random_tensor(weight_shape(g), DType::kF16, 1);
+        const bool in_data = place != 2;
+        const Tensor x =
+            in_data ? filled(data_shape(g, true), true) : random_tensor(data_shape(g, true), DType::kF16, 2);
+        const Tensor dy = in_data ? filled(data_shape(g, false), true)
+                                  : random_tensor(data_shape(g, false), DType::kF16, 3);
+        const std::string what =
+            std::to_string(extreme) + " at place " + std::to_string(place) + " " + to_string(g);
+        const Tensor y(data_shape(g, false), DType::kF16), wide_y(data_shape(g, false), DType::kF16);
+        conv.forward(Engine::kTiles, g, x, w, Tensor(), y);
+        conv.forward(Engine::kDirect, g, x, w, Tensor(), wide_y);
+        same(y, wide_y, "forward " + what);
+        const Tensor dx(data_shape(g, true), DType::kF16), wide_dx(data_shape(g, true), DType::kF16);
+        conv.backward_data(Engine::kTiles, g, dy, w, dx);
+        conv.backward_data(Engine::kDirect, g, dy, w, wide_dx);
+        same(dx, wide_dx, "data gradient " + what);
+        if (HasFatalFailure()) return;
+      }
+  }
+}
+
 TEST_P(TileEngine, SameBitsForAnyNumberOfThreads) {
   const ConvGeometry g = geometry(3, 1, 16, 32, {6, 7, 33}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1});
   const Tensor x = random_tensor(data_shape(g, true), DType::kF16, 1);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "data/check.h"
 #include "data/hdf5_file.h"
 #include "data/loader.h"
 #include "data/patch_dataset.h"
@@ -120,6 +121,15 @@ TEST(VoxelWeight, IsThatOfTheNearestVoxel) {
                  {{1, 1, 3}, 1, image_out, label_out, weight_out});
   EXPECT_THAT(weight_out, ElementsAre(5, 7, 11));
   EXPECT_THAT(label_out, ElementsAre(0, 1, 2));
+}
+
+TEST(VoxelWeight, DataCheckFindsABadOne) {
+  const TempFolder folder;
+  write_weighted(folder / "a.h5", true, -1.0f);
+  const CheckReport report = check_data(testing::plain_options({(folder / "a.h5").string()}), {});
+  std::string text;
+  for (const Finding& finding : report.findings) text += finding.text + "\n";
+  EXPECT_THAT(text, HasSubstr("/weight: got -1 at [2, 3, 4] (z, y, x)"));
 }
 
 }  // namespace

@@ -116,6 +116,9 @@ const std::vector<ConvCase> kConvs{
     {"3dChannels17", {1, 17, 3, 3, 3}, {17, 17, 3, 3, 3}, {1, 17, 3, 3, 3}, true, {.padding = {1, 1, 1}}},
     {"3dChannels33", {1, 33, 2, 3, 5}, {5, 33, 3, 3, 3}, {1, 5, 2, 3, 5}, true, {.padding = {1, 1, 1}}},
     {"3dChannels32Width17", {1, 32, 2, 2, 17}, {32, 32, 3, 3, 3}, {1, 32, 2, 2, 17}, true, {.padding = {1, 1, 1}}},
+    // Few elements, but channels that matrix tiles take.
+    {"1dChannels4", {1, 4, 7}, {4, 4, 3}, {1, 4, 7}, true, {.padding = {0, 0, 1}}},
+    {"2dChannels4", {2, 4, 4, 3}, {6, 4, 3, 3}, {2, 6, 4, 3}, false, {.padding = {0, 1, 1}}},
     {"3dOneVoxel", {1, 2, 1, 1, 1}, {3, 2, 3, 3, 3}, {1, 3, 1, 1, 1}, true, {.padding = {1, 1, 1}}},
     {"3dFarPadding", {1, 2, 2, 2, 2}, {2, 2, 2, 2, 2}, {1, 2, 5, 5, 5}, true, {.padding = {2, 2, 2}}},
     {"oneElement", {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},

@@ -216,5 +216,23 @@ TEST_F(CriterionTest, UNet3dGivesItsHeads) {
   EXPECT_TRUE(net(evaluation.constant(image)).auxiliary.empty());
 }
 
+// A dry run prepares one case of those that go to the disk; a class that it lacks may be in the others.
+TEST_F(CriterionTest, ADryRunDoesNotMissClassesOfCasesThatItLeavesOut) {
+  const testing::TempFolder folder;
+  testing::write_counting_case(folder / "a.h5", {4, 4, 4},
+                               [](const Index3& at) { return at[0] == 0 ? 1 : 0; });
+  testing::write_counting_case(folder / "b.h5", {4, 4, 4},
+                               [](const Index3& at) { return at[0] == 0 ? 2 : 0; });
+  JobOptions job;
+  job.data = testing::plain_options({(folder / "a.h5").string(), (folder / "b.h5").string()});
+  job.data.cache = CacheKind::kDisk;
+  job.data.crop_nonzero = true;  // needs the whole case, so each is prepared
+  job.loss = parse("{name: ce, ce: {class_weights: inverse}}");
+  const PatchDataset dataset(job.data, {.size = {1, 2, 2}}, {}, true);
+  EXPECT_TRUE(dataset.is_partial());
+  EXPECT_EQ(dataset.cases().size(), 1u);
+  make_criterion(job, dataset);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -45,6 +45,16 @@ struct Models {
   }
 };
 
+// What was validated with optimizer.ema is the running mean, so that is what goes on.
+TEST(InitFrom, TakesTheRunningMeanWhereThereIsOne) {
+  Models m;
+  m.content.tensors.push_back({"ema/enc0.weight", filled({2, 3}, 7)});
+  const InitReport report = initialise_weights(m.content, m.targets, {}, false);
+  EXPECT_THAT(report.taken, ElementsAre("enc0.weight", "norm.mean"));
+  EXPECT_THAT(report.unused, ElementsAre(HasSubstr("old.weight")));
+  EXPECT_EQ(m.at(0), 7);
+}
+
 TEST(InitFrom, TakesWhatFitsAndNamesTheRest) {
   Models m;
   const InitReport report = initialise_weights(m.content, m.targets, {}, false);

@@ -66,6 +66,25 @@ TEST(SweepRecord, RemembersAndRefusesAnotherSweep) {
               HasSubstr("got a job that has changed"));
 }
 
+TEST(SweepRecord, GoesOnBehindATornLine) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "sweep";
+  SweepRecord(path, "/a/job.yaml", {}, "a: 1").add({.run = "001", .overrides = {"x=1"}, .exit_code = 5});
+  std::ofstream(path / "sweep.jsonl", std::ios::app) << R"({"kind": "run", "run": "00)";
+  SweepRecord(path, "/a/job.yaml", {}, "a: 1").add({.run = "002", .overrides = {"x=2"}});
+  const SweepRecord record(path, "/a/job.yaml", {}, "a: 1");
+  EXPECT_EQ(record.find("001", {"x=1"})->exit_code, 5);
+  EXPECT_TRUE(record.find("002", {"x=2"})->done());
+}
+
+TEST(SweepRecord, SaysWhereItCannotWrite) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "sweep" / "sweep.jsonl");
+  EXPECT_THAT(
+      error_of(ErrorKind::kResource, [&] { SweepRecord(folder / "sweep", "/a/job.yaml", {}, "a: 1"); }),
+      HasSubstr("got a folder"));
+}
+
 TEST(SweepResults, ScoresCsvAndOrder) {
   const TempFolder folder;
   std::ofstream(folder / "metrics.jsonl") << R"({"kind": "step", "step": 10, "loss": 0.5}

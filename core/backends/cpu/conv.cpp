@@ -26,15 +26,6 @@ ConvGeometry collapsed(const ConvGeometry& g) {
   return flat;
 }
 
-// The geometry that oneDNN sees when the reduction channels are tripled by the split.
-ConvGeometry split_geometry(ConvPass pass, ConvGeometry g) {
-  if (pass == ConvPass::kForward) g.in_channels *= kSplitParts;
-  if (pass == ConvPass::kBackwardData) g.out_channels *= kSplitParts;
-  if (pass == ConvPass::kBackwardWeights)
-    g.batch *= kSplitParts;  // the reduction runs over samples and voxels
-  return g;
-}
-
 // One tensor as an engine's operand or result.
 struct Side {
   VoxelRows rows;
@@ -63,16 +54,11 @@ struct Side {
   }
 };
 
-Side operand_side(Engine engine, const Tensor& t, DType split_element, SplitSide side, bool stacked) {
+Side operand_side(Engine engine, const Tensor& t) {
   Side result{rows_of(t), t.channels(), false, {}};
   result.job.columns = t.channels();
   result.job.src.dtype = t.dtype();
-  result.job.element = split_element;
-  result.job.side = side;
-  result.job.stacked = stacked;
-  result.job.kind = engine == Engine::kSplit     ? StageKind::kSplit
-                    : engine == Engine::kWidened ? StageKind::kWiden
-                                                 : StageKind::kCopy;
+  result.job.kind = engine == Engine::kWidened ? StageKind::kWiden : StageKind::kCopy;
   result.staged = engine != Engine::kOneDnn || !t.is_packed();
   return result;
 }
@@ -87,7 +73,6 @@ Side result_side(const Tensor& t, DType result_dtype) {
 }  // namespace
 
 DType CpuConv::element_of(Engine engine, DType tensor) const {
-  if (engine == Engine::kSplit) return context_->split_element;
   return engine == Engine::kWidened ? DType::kF32 : tensor;
 }
 
@@ -137,19 +122,10 @@ std::shared_ptr<const Scratch> CpuConv::onednn_weights(Engine engine, const OneD
                                 static_cast<int>(conv.result), conv.bias, compute_threads()});
   return context_->packed.get(w, key, context_->onednn.packed_bytes(conv), [&](void* packed) {
     if (engine == Engine::kOneDnn) return context_->onednn.pack_weights(conv, w.raw(), packed);
-    // Forward reduces over C: [K taps, 3 C]. The data gradient reduces over K: [3, K taps, C].
-    const StageJob job{engine == Engine::kSplit ? StageKind::kSplit : StageKind::kWiden,
-                       rows_of(w),
-                       g.out_channels * g.taps(),
-                       g.in_channels / g.groups,
-                       nullptr,
-                       context_->split_element,
-                       SplitSide::kRight,
-                       conv.pass == ConvPass::kBackwardData};
+    StageJob job{StageKind::kWiden, rows_of(w), g.out_channels * g.taps(), g.in_channels / g.groups};
     const Scratch staged(static_cast<std::size_t>(staged_bytes(job)));
-    StageJob run = job;
-    run.dst = staged.data();
-    stage_rows(context_->kernels, run);
+    job.dst = staged.data();
+    stage_rows(context_->kernels, job);
     context_->onednn.pack_weights(conv, staged.data(), packed);
   });
 }
@@ -186,10 +162,10 @@ void CpuConv::forward(Engine engine, const ConvGeometry& g, const Tensor& x, con
   }
   OneDnnConv conv{ConvPass::kForward, g, element_of(engine, x.dtype()), DType::kF32, b != nullptr};
   if (engine == Engine::kOneDnn) conv.result = y.dtype();
-  const Side from = operand_side(engine, x, context_->split_element, SplitSide::kLeft, false);
+  const Side from = operand_side(engine, x);
   const Side to = result_side(y, conv.result);
   for (const ConvSlab& slab : output_slabs(g, {from.bytes_per_row(), to.bytes_per_row(), slab_bytes_})) {
-    conv.geometry = engine == Engine::kSplit ? split_geometry(conv.pass, slab.geometry) : slab.geometry;
+    conv.geometry = slab.geometry;
     const auto packed = onednn_weights(engine, conv, g, w);
     const Scratch in = from.buffer(slab.x), out = to.buffer(slab.y);
     const MutableVoxelRows target = rows_from(mutable_rows_of(y), slab.y.begin);
@@ -214,10 +190,10 @@ void CpuConv::backward_data(Engine engine, const ConvGeometry& g, const Tensor& 
   }
   OneDnnConv conv{ConvPass::kBackwardData, g, element_of(engine, dy.dtype()), DType::kF32, false};
   if (engine == Engine::kOneDnn) conv.result = dx.dtype();
-  const Side from = operand_side(engine, dy, context_->split_element, SplitSide::kLeft, false);
+  const Side from = operand_side(engine, dy);
   const Side to = result_side(dx, conv.result);
   for (const ConvSlab& slab : input_slabs(g, {to.bytes_per_row(), from.bytes_per_row(), slab_bytes_})) {
-    conv.geometry = engine == Engine::kSplit ? split_geometry(conv.pass, slab.geometry) : slab.geometry;
+    conv.geometry = slab.geometry;
     const auto packed = onednn_weights(engine, conv, g, w);
     const Scratch in = from.buffer(slab.y), out = to.buffer(slab.x);
     const MutableVoxelRows target = rows_from(mutable_rows_of(dx), slab.x.begin);
@@ -236,10 +212,9 @@ void CpuConv::backward_weights(Engine engine, const ConvGeometry& g, const Tenso
     return context_->direct.backward_weights(flat, rows_of(x), rows_of(dy), gradient, dense_weights(flat));
   }
   OneDnnConv conv{ConvPass::kBackwardWeights, g, element_of(engine, x.dtype()), DType::kF32, false};
-  const Side left = operand_side(engine, x, context_->split_element, SplitSide::kLeft, true);
-  const Side right = operand_side(engine, dy, context_->split_element, SplitSide::kRight, true);
+  const Side left = operand_side(engine, x), right = operand_side(engine, dy);
   for (const ConvSlab& slab : output_slabs(g, {left.bytes_per_row(), right.bytes_per_row(), slab_bytes_})) {
-    conv.geometry = engine == Engine::kSplit ? split_geometry(conv.pass, slab.geometry) : slab.geometry;
+    conv.geometry = slab.geometry;
     const Scratch x_buffer = left.buffer(slab.x), dy_buffer = right.buffer(slab.y);
     const void* x_operand = left.operand(context_->kernels, slab.x, x_buffer);
     context_->onednn.backward_weights(conv, x_operand, right.operand(context_->kernels, slab.y, dy_buffer),

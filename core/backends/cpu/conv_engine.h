@@ -13,7 +13,7 @@ enum class Engine {
   kDirect,   // own kernels (conv_direct.h), FP32 inside, any dtype
   kOneDnn,   // oneDNN in the tensors' dtype: F32, or BF16 where the machine has it
   kWidened,  // oneDNN in FP32, 16-bit operands widened slab by slab
-  kSplit,    // oneDNN in BF16 on FP16 values split in two (split.h)
+  kSplit,    // oneDNN's matmul in BF16 on FP16 values split in two (split.h); no convolution
   kTiles,    // own kernels on AMX tiles, FP16 values split in cache (conv_tiles.h)
 };
 std::string_view name(Engine engine);
