@@ -36,13 +36,10 @@ inline VoxelRows rows_of(const Tensor& t) { return {t.raw(), t.dtype(), t.channe
 inline MutableVoxelRows mutable_rows_of(const Tensor& t) { return {t.raw(), t.dtype(), t.channel_pitch()}; }
 
 inline VoxelRows rows_from(const VoxelRows& rows, std::int64_t first) {
-  return {static_cast<const char*>(rows.data) +
-              first * rows.pitch * static_cast<std::int64_t>(size_of(rows.dtype)),
-          rows.dtype, rows.pitch};
+  return {rows.at(first * rows.pitch), rows.dtype, rows.pitch};
 }
 inline MutableVoxelRows rows_from(const MutableVoxelRows& rows, std::int64_t first) {
-  return {static_cast<char*>(rows.data) + first * rows.pitch * static_cast<std::int64_t>(size_of(rows.dtype)),
-          rows.dtype, rows.pitch};
+  return {rows.at(first * rows.pitch), rows.dtype, rows.pitch};
 }
 
 }  // namespace tandem

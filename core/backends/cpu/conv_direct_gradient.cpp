@@ -6,6 +6,7 @@
 #include "core/backends/cpu/conv_direct.h"
 #include "core/backends/cpu/conv_gather.h"
 #include "core/backends/cpu/conv_tasks.h"
+#include "core/backends/cpu/gather_tiles.h"
 #include "core/backends/cpu/scratch.h"
 
 namespace tandem {
@@ -17,12 +18,6 @@ constexpr std::int64_t kWantedTasks = 32;     // of the whole call; enough for t
 constexpr std::int64_t kMaxRows = 8;          // of one visit
 constexpr std::int64_t kOpsPerPartialByte = 400;  // keeps the final sum below a few percent
 constexpr std::int64_t kMaxPartialBytes = 16 << 20;
-
-std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-const void* element(const VoxelRows& rows, std::int64_t i) {
-  return static_cast<const char*>(rows.data) + i * static_cast<std::int64_t>(size_of(rows.dtype));
-}
 
 // How the shape alone cuts the work.
 struct GradientPlan {
@@ -128,8 +123,8 @@ class GradientTask {
   void load_dy(std::int64_t depth, std::int64_t height, std::int64_t count) {
     for (std::int64_t r = 0; r < count; ++r) {
       const std::int64_t voxel = ((n_ * g_.out[0] + depth) * g_.out[1] + height + r) * g_.out[2] + first_;
-      call_.kernels.widen({call_.dy.dtype, element(call_.dy, voxel * call_.dy.pitch + block_.first),
-                           call_.dy.pitch, dy_row(r), block_.width, voxels_, block_.count});
+      call_.kernels.widen({call_.dy.dtype, call_.dy.at(voxel * call_.dy.pitch + block_.first), call_.dy.pitch,
+                           dy_row(r), block_.width, voxels_, block_.count});
     }
   }
 
@@ -149,7 +144,7 @@ class GradientTask {
       std::fill(row + end * channels, row + voxels * channels, 0.0f);
       if (end == inside) continue;
       const std::int64_t voxel = ((n_ * g_.in[0] + source_depth_) * g_.in[1] + h) * g_.in[2] + begin + inside;
-      call_.kernels.widen({call_.x.dtype, element(call_.x, voxel * call_.x.pitch), call_.x.pitch,
+      call_.kernels.widen({call_.x.dtype, call_.x.at(voxel * call_.x.pitch), call_.x.pitch,
                            row + inside * channels, channels, end - inside, channels});
     }
   }

@@ -15,7 +15,7 @@ class SplitRows {
   using Element = std::uint16_t;
   using Segment = TileSegment;
   using Job = TileRowJob;
-  static constexpr std::int64_t kPlanes = 3;
+  static constexpr std::int64_t kPlanes = kTileParts;
 
   SplitRows(const KernelTable& kernels, void (*row)(const TileRowJob&), bool finite_weights)
       : kernels_(kernels), row_(row), is_finite_(finite_weights) {}
@@ -77,12 +77,16 @@ void pack_run(const RunWeights& from, std::size_t first, std::int64_t count, con
   }
 }
 
+// Of the packed weights, without the flag behind them.
+std::int64_t weight_elements(const GatherPlan& plan) {
+  const ChannelBlock last = channel_blocks(plan.output_channels, kTileColumns).back();
+  return (last.weights_offset + last.width) * plan.taps() * plan.source_channels * SplitRows::kPlanes;
+}
+
 }  // namespace
 
 std::int64_t TileConv::packed_elements(const ConvGeometry& g, bool data_gradient) const {
-  const GatherPlan plan = gather_plan(g, data_gradient);
-  const ChannelBlock last = channel_blocks(plan.output_channels, kTileColumns).back();
-  return (last.weights_offset + last.width) * plan.taps() * plan.source_channels * SplitRows::kPlanes + 1;
+  return weight_elements(gather_plan(g, data_gradient)) + 1;
 }
 
 void TileConv::pack_weights(const ConvGeometry& g, bool data_gradient, const float* w,
@@ -111,7 +115,7 @@ void TileConv::pack_weights(const ConvGeometry& g, bool data_gradient, const flo
 void TileConv::forward(const ConvGeometry& g, const VoxelRows& x, const std::uint16_t* packed,
                        const float* bias, const MutableVoxelRows& y) const {
   const GatherPlan plan = gather_plan(g, false);
-  const SplitRows form(*kernels_, row_, packed[packed_elements(g, false) - 1] != 0);
+  const SplitRows form(*kernels_, row_, packed[weight_elements(plan)] != 0);
   GatherCall<SplitRows> call{form, plan, {}, {}, x, y, packed};
   run_gather(call, g.batch, bias);
 }
@@ -119,7 +123,7 @@ void TileConv::forward(const ConvGeometry& g, const VoxelRows& x, const std::uin
 void TileConv::backward_data(const ConvGeometry& g, const VoxelRows& dy, const std::uint16_t* packed,
                              const MutableVoxelRows& dx) const {
   const GatherPlan plan = gather_plan(g, true);
-  const SplitRows form(*kernels_, row_, packed[packed_elements(g, true) - 1] != 0);
+  const SplitRows form(*kernels_, row_, packed[weight_elements(plan)] != 0);
   GatherCall<SplitRows> call{form, plan, {}, {}, dy, dx, packed};
   run_gather(call, g.batch, nullptr);
 }

@@ -2,14 +2,11 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/backends/cpu/tiles/tile_kernels.h"
 
 namespace tandem {
 namespace {
-
-constexpr int kParts = 3;
 
 // Tiles 0 to 3: sums; 4, 5: voxels by products; 6, 7: products by output channels, in pairs.
 struct alignas(64) TileConfig {
@@ -62,7 +59,8 @@ void multiply(const TileRowJob& job, int chunk, std::int64_t first, std::int64_t
     const std::uint16_t* b = job.segments[s].b;
     const std::uint16_t* a0 = job.segments[s].a + first * job.a_step;
     const std::uint16_t* a1 = job.segments[s].a + second * job.a_step;
-    for (std::int64_t i = 0; i < job.length; i += chunk, a0 += chunk, a1 += chunk, b += kParts * kN * tile) {
+    for (std::int64_t i = 0; i < job.length;
+         i += chunk, a0 += chunk, a1 += chunk, b += kTileParts * kN * tile) {
       load_left<kM, kN>(a0, a1, bytes);
       load_right<kM, kN>(b, tile);
       add_products<kM, kN>();
