@@ -51,7 +51,7 @@ ScalerKnobs knobs_of(const LossScaleOptions& o, LossScaleMode mode, DType comput
   ScalerKnobs knobs;
   knobs.dynamic = mode == LossScaleMode::kDynamic || mode == LossScaleMode::kHeadroom;
   knobs.headroom = mode == LossScaleMode::kHeadroom;
-  knobs.headroom_limit = (compute == DType::kBF16 ? kBFloat16Max : kHalfMax) / 4;
+  knobs.largest = compute == DType::kBF16 ? kBFloat16Max : kHalfMax;
   knobs.sanitize = o.at_floor == FloorPolicy::kSanitize;
   knobs.growth_factor = static_cast<float>(o.growth_factor);
   knobs.backoff_factor = static_cast<float>(o.backoff_factor);
@@ -266,6 +266,7 @@ void prepare_step(StepState& state, double lr) {
   state.grad_norm = 0;
   state.weight_overflow = 0;
   state.sanitized = 0;
+  state.gradient_amax = 0;
 }
 
 void check_loss(StepState& state, double loss) {

@@ -61,8 +61,8 @@ class LossScaler {
   // line per difference, to be printed.
   std::vector<std::string> resume(StepState& state, const ScalerKnobs* saved = nullptr) const;
 
-  // Whether the 16-bit gradients of the coming step are to be measured into state.gradient_amax.
-  bool measures_headroom(const StepState& state) const { return kernels::measures_headroom(state, knobs_); }
+  // Whether the 16-bit gradients of every step are to be measured into state.gradient_amax.
+  bool measures_headroom() const { return knobs_.headroom != 0; }
   // Whether this step's overflow is to be applied with gradients made finite (at_floor: sanitize).
   bool sanitizes(const StepState& state) const;
   // Whether the verdict asks for another compute dtype (at_floor: fallback_*): update() does not throw then.
@@ -80,8 +80,8 @@ class LossScaler {
   ScalerKnobs knobs_;
 };
 
-// Opens a step: latches the scale's inverse, sets lr, and clears event, clip, grad_norm, weight_overflow and
-// sanitized.
+// Opens a step: latches the scale's inverse, sets lr, and clears event, clip, grad_norm, weight_overflow,
+// sanitized and gradient_amax.
 void prepare_step(StepState& state, double lr);
 // Sets the event kForward when `loss` (the unscaled value of one micro-batch) is not finite.
 void check_loss(StepState& state, double loss);

@@ -49,7 +49,7 @@ std::string position_text(const Shape& shape, std::int64_t index);
 // Calls visit(name, member) for every field of StepState, in the order of the struct.
 template <class State, class Visit>
 void visit_step_state(State& s, Visit&& visit) {
-  static_assert(sizeof(StepState) == 112,
+  static_assert(sizeof(StepState) == 120,
                 "StepState has changed: name its new fields here and in docs/formats.md");
   visit("scale", s.scale);
   visit("inverse", s.inverse);
@@ -70,9 +70,11 @@ void visit_step_state(State& s, Visit&& visit) {
   visit("skipped_forward", s.skipped_forward);
   visit("last_overflow_step", s.last_overflow_step);
   visit("gradient_amax", s.gradient_amax);
-  visit("window_steps", s.window_steps);
+  visit("interval_peak", s.interval_peak);
+  visit("gradient_peak", s.gradient_peak);
   visit("sanitized", s.sanitized);
   visit("withheld_growths", s.withheld_growths);
+  visit("early_backoffs", s.early_backoffs);
 }
 
 // The same for a watched metric; `name` goes in front.

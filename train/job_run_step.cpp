@@ -92,7 +92,8 @@ void JobRun::leave_for(const PrecisionOptions& precision) {
 void JobRun::note_scale(const StepReport& report) {
   const double now = trainer_.state().scale;
   if (now == report.scale) return;
-  const std::string_view cause = report.event == StepEvent::kGood ? "growth" : event_name(report.event);
+  const std::string_view good_cause = now > report.scale ? "growth" : "headroom";
+  const std::string_view cause = report.event == StepEvent::kGood ? good_cause : event_name(report.event);
   metrics_->write(
       EventMetrics{report.step, "loss_scale", fmt::format("{} -> {} ({})", report.scale, now, cause)});
 }

@@ -27,6 +27,7 @@ void MetricsLog::write(const StepMetrics& m) {
   object.add("scale", static_cast<float>(m.scale)).add("event", event_name(m.event));
   object.add("grad_norm", m.grad_norm).add("step_ms", m.step_ms).add("data_wait_ms", m.data_wait_ms);
   object.add("forward_ms", m.forward_ms).add("backward_ms", m.backward_ms).add("update_ms", m.update_ms);
+  if (m.gradient_amax > 0) object.add("gradient_amax", static_cast<float>(m.gradient_amax));
   if (m.cause) object.add("cause", to_json(*m.cause));
   write_line(object);
 }

@@ -32,7 +32,8 @@ struct StepMetrics {
   double grad_norm = 0;
   double step_ms = 0, data_wait_ms = 0;                   // the whole step, its waits included
   double forward_ms = 0, backward_ms = 0, update_ms = 0;  // parts of it; update: check, optimizer, scaler
-  const NonfiniteCause* cause = nullptr;                  // of a step that was not good, if known
+  double gradient_amax = 0;  // mode headroom: the largest |gradient| stored in 16 bits, scaled; else 0
+  const NonfiniteCause* cause = nullptr;  // of a step that was not good, if known
 };
 
 struct ValidationMetrics {

@@ -120,6 +120,7 @@ MetricsHistory::Step step_of(const Line& line) {
   step.forward_ms = number_of(m, "forward_ms");
   step.backward_ms = number_of(m, "backward_ms");
   step.update_ms = number_of(m, "update_ms");
+  step.gradient_amax = number_of(m, "gradient_amax");
   step.cause_members = parse_json_object(text_of(m, "cause")).value_or(Members{});
   return step;
 }

@@ -110,6 +110,7 @@ StepMetrics step_metrics(const StepReport& report, double loss_offset) {
           .forward_ms = report.forward_ms,
           .backward_ms = report.backward_ms,
           .update_ms = report.update_ms,
+          .gradient_amax = report.gradient_amax,
           .cause = report.cause ? &*report.cause : nullptr};
 }
 

@@ -72,9 +72,9 @@ StepReport Trainer::step(Loader& loader) {
   return report_;
 }
 
-// In the window before a growth of the scale (mode headroom), gradients stored in 16 bits are measured.
+// In mode headroom gradients stored in 16 bits are measured.
 ReplayRequest Trainer::measurement() {
-  if (!scaler_.measures_headroom(state_)) return {};
+  if (!scaler_.measures_headroom()) return {};
   return {.gradients = [this](const GradientEvent& event) {
     if (is_16_bit_float(event.gradient.dtype()))
       state_.gradient_amax =
@@ -104,6 +104,7 @@ void Trainer::check(const std::vector<Batch>& batches) {
   report_.grad_norm =
       state_.event == StepEvent::kGood ? state_.grad_norm : std::numeric_limits<double>::quiet_NaN();
   if (state_.event != StepEvent::kGood) explain(batches);
+  report_.gradient_amax = state_.gradient_amax;
   if (!scaler_.sanitizes(state_)) return;
   params_.zero_gradients();
   model_.commit(state_);  // drops the statistics of the passes so far
@@ -118,6 +119,8 @@ void Trainer::explain(const std::vector<Batch>& batches) {
   report_.cause = find_nonfinite(batches, params_, [this](const Batch& batch, const ReplayRequest& request) {
     forward_backward(batch, request);
   });
+  if (report_.cause && report_.cause->in_backward && std::isfinite(report_.cause->magnitude))
+    state_.gradient_amax = static_cast<float>(report_.cause->magnitude);
   constexpr std::size_t kShownEvents = 20;
   recent_events_.push_back(fmt::format("{} {} at {}", report_.step,
                                        report_.event == StepEvent::kOverflow ? "overflow" : "forward",

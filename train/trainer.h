@@ -56,6 +56,8 @@ struct StepReport {
   double scale = 1;      // used by this step
   double lr = 0;         // of this step, applied or not
   double grad_norm = 0;  // of the unscaled gradients; NaN unless event is kGood
+  // Mode headroom: the largest |gradient| stored in 16 bits, scaled; 0 in other modes.
+  double gradient_amax = 0;
   double data_wait_ms = 0, step_ms = 0;
   // Of a step that was not good: its first value that is not finite, in order of execution; see
   // find_nonfinite.

@@ -29,10 +29,11 @@ struct ScalerKnobs {
   std::int32_t refill_on_growth = 0;    // hysteresis_refill: on_good | on_growth
   std::int32_t backoff_on_forward = 0;  // on_forward_nonfinite: keep | backoff
   std::int32_t max_nonfinite_loss = 5, max_skips_at_min = 8, max_consecutive_skips = 40;
-  // mode headroom: grow only if no 16-bit gradient of the last headroom_window steps is above headroom_limit.
-  std::int32_t headroom = 0, headroom_window = 32;
-  float headroom_limit = 16376;  // 65504 / 4: twice the largest gradient still leaves a factor of two
-  std::int32_t sanitize = 0;     // at_floor: sanitize
+  // mode headroom: grow only if twice the peak of the 16-bit gradients leaves a factor of two; back off
+  // without a skip where a gradient no longer does.
+  std::int32_t headroom = 0;
+  float largest = 65504;      // the largest finite number of the format
+  std::int32_t sanitize = 0;  // at_floor: sanitize
 };
 
 // One per training run, in device memory, at a stable address; 64-bit counters last. Everything a checkpoint
@@ -52,12 +53,15 @@ struct StepState {
   ScalerVerdict verdict = ScalerVerdict::kContinue;
   std::int64_t attempted = 0, applied = 0, skipped_overflow = 0, skipped_forward = 0;
   std::int64_t last_overflow_step = -1;
-  // Of mode headroom: the largest |gradient| stored in 16 bits, scaled, in the present window of steps.
+  // Of mode headroom. This step's largest |gradient| stored in 16 bits, scaled; of an overflow its magnitude
+  // without rounding where that is known. Then, unscaled: the largest since the last decision about a growth,
+  // and what is remembered from before, which fades by 2^-1/2 with each decision.
   float gradient_amax = 0;
-  std::int32_t window_steps = 0;
+  float interval_peak = 0, gradient_peak = 0;
   // Set when this step's gradients were made finite to be applied at the smallest scale.
   std::int32_t sanitized = 0;
-  std::int32_t withheld_growths = 0;  // windows of mode headroom that ended without room
+  std::int32_t withheld_growths = 0;  // growths that were due without room for them
+  std::int32_t early_backoffs = 0;    // good steps of mode headroom that lowered the scale
 };
 
 // inverse of `scale`, rounded once from double: scale 3 gives 0x3EAAAAAB.
@@ -83,25 +87,30 @@ TD_HD void scaler_back_off(StepState& s, const ScalerKnobs& k) {
   }
 }
 
-// Whether this step's 16-bit gradients are to be measured: the window before a growth is open.
-TD_HD bool measures_headroom(const StepState& s, const ScalerKnobs& k) {
-  return k.headroom && s.good_steps + k.headroom_window >= k.growth_interval;
+// Mode headroom: takes the step's largest gradient into the peak of the interval. An infinite one (a value
+// that nobody measured without rounding) counts as the largest finite number.
+TD_HD void note_peak(StepState& s, const ScalerKnobs& k) {
+  const float amax = s.gradient_amax <= 3.4028234e38f ? s.gradient_amax : k.largest;
+  const float unscaled = amax / s.scale;
+  if (unscaled > s.interval_peak) s.interval_peak = unscaled;
 }
 
-TD_HD void close_headroom_window(StepState& s) {
-  s.gradient_amax = 0;
-  s.window_steps = 0;
-}
-
-// Mode headroom, growth_interval reached: whether a whole window says that there is room. A window without
-// room ends, and the next one begins.
+// Mode headroom, a growth is due: whether twice the scale leaves a factor of two above all peaks that are
+// remembered. Either way a new interval begins.
 TD_HD bool has_headroom(StepState& s, const ScalerKnobs& k) {
-  const std::int32_t window = k.headroom_window < k.growth_interval ? k.headroom_window : k.growth_interval;
-  if (s.window_steps < window) return false;
-  const bool room = s.gradient_amax <= k.headroom_limit;
+  const float peak = s.interval_peak > s.gradient_peak ? s.interval_peak : s.gradient_peak;
+  const bool room = peak * s.scale <= k.largest / 4;
   if (!room) s.withheld_growths += 1;
-  close_headroom_window(s);
+  const float faded = s.gradient_peak * 0.70710678f;
+  s.gradient_peak = s.interval_peak > faded ? s.interval_peak : faded;
+  s.interval_peak = 0;
   return room;
+}
+
+// Mode headroom: a good step with less than a factor of two left lowers the scale before a later one must be
+// skipped.
+TD_HD bool backs_off_early(const StepState& s, const ScalerKnobs& k) {
+  return k.headroom && s.gradient_amax > k.largest / 2 && s.scale > k.min;
 }
 
 TD_HD void scaler_good(StepState& s, const ScalerKnobs& k) {
@@ -112,15 +121,17 @@ TD_HD void scaler_good(StepState& s, const ScalerKnobs& k) {
     return;
   }
   s.skips_at_min = 0;
-  if (measures_headroom(s, k)) s.window_steps += 1;
   s.good_steps += 1;
   if (!k.refill_on_growth) s.hysteresis_left = k.hysteresis;
-  if (s.good_steps < k.growth_interval) return;
-  if (k.headroom && !has_headroom(s, k)) {
-    s.good_steps = k.growth_interval;
+  if (backs_off_early(s, k)) {
+    const float lower = s.scale * k.backoff_factor;
+    s.scale = lower > k.min ? lower : k.min;
+    s.early_backoffs += 1;
+    s.good_steps = 0;
     return;
   }
-  if (k.dynamic) {
+  if (s.good_steps < k.growth_interval) return;
+  if (k.dynamic && (!k.headroom || has_headroom(s, k))) {
     const float higher = s.scale * k.growth_factor;
     s.scale = higher < k.max ? higher : k.max;
   }
@@ -132,12 +143,12 @@ TD_HD void scaler_good(StepState& s, const ScalerKnobs& k) {
 // counts from 1 at the first call. Order of the rules: amp.md 2.4.
 TD_HD void scaler_update(StepState& s, const ScalerKnobs& k) {
   s.attempted += 1;
+  if (k.headroom && s.event != StepEvent::kForward) note_peak(s, k);
   if (s.event == StepEvent::kGood) {
     scaler_good(s, k);
   } else {
     s.good_steps = 0;
     s.consecutive_skips += 1;
-    close_headroom_window(s);
     if (s.event == StepEvent::kOverflow) {
       s.consecutive_bad_loss = 0;
       s.skipped_overflow += 1;

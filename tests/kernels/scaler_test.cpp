@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/kernels/step_state.h"
@@ -176,35 +178,73 @@ TEST(Scaler, ClipFactor) {
   EXPECT_EQ(clip_factor(0, 12), 1.0f);
 }
 
-// Mode headroom: growth waits for a window without a gradient above the limit.
-TEST(Headroom, GrowsOnlyWhereAFactorOfTwoIsLeft) {
-  const ScalerKnobs knobs{.dynamic = 1, .growth_interval = 4, .headroom = 1, .headroom_window = 2};
-  StepState s = started(k64, knobs);
-  s.event = StepEvent::kGood;
-  const auto good = [&](float amax) {
-    if (kernels::measures_headroom(s, knobs)) s.gradient_amax = std::max(s.gradient_amax, amax);
-    kernels::scaler_update(s, knobs);
-    return s.scale;
-  };
-  // Steps 1 and 2 are outside of the window: their peaks do not count.
-  EXPECT_EQ(good(60000), k64);
-  EXPECT_EQ(good(60000), k64);
-  EXPECT_EQ(good(16376), k64);
-  EXPECT_EQ(good(1), k128) << "65504 / 4 leaves room";
-  EXPECT_EQ(s.good_steps, 0);
-  EXPECT_EQ(s.gradient_amax, 0);
+// Mode headroom, one step at a time: what the gradients' magnitudes do to the scale.
+class Headroom : public ::testing::Test {
+ protected:
+  // A good step whose largest 16-bit gradient is `amax`; the scale after it.
+  float good(float amax) { return step(StepEvent::kGood, amax); }
+  float step(StepEvent event, float amax) {
+    state.event = event;
+    state.gradient_amax = amax;
+    kernels::scaler_update(state, knobs);
+    return state.scale;
+  }
+
+  const ScalerKnobs knobs{.dynamic = 1, .growth_interval = 4, .headroom = 1};
+  StepState state = started(k64, knobs);
+};
+
+TEST_F(Headroom, GrowsWhereTwiceTheScaleLeavesAFactorOfTwo) {
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(good(1), k64);
+  EXPECT_EQ(good(16376), k128) << "65504 / 4 leaves room";
+  EXPECT_EQ(state.interval_peak, 0);
+  EXPECT_EQ(state.gradient_peak, 16376 / k64);
+}
+
+// Every step of the interval counts, the first one too.
+TEST_F(Headroom, APeakAnywhereInTheIntervalWithholdsTheGrowth) {
+  EXPECT_EQ(good(16384), k64);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(good(1), k64);
+  EXPECT_EQ(state.withheld_growths, 1);
+  EXPECT_EQ(state.good_steps, 0) << "the next decision is an interval later";
+}
+
+// 30000 of scale 2^16 fades by 2^-1/2 with each decision: 15000 after two more has room.
+TEST_F(Headroom, APeakIsRememberedAndFades) {
+  good(30000);
   for (int i = 0; i < 3; ++i) good(1);
-  EXPECT_EQ(good(16384), k128) << "no room";
-  EXPECT_EQ(s.good_steps, 4) << "kept at the limit";
-  EXPECT_EQ(s.withheld_growths, 1);
-  EXPECT_EQ(good(16376), k128) << "a new window has begun";
-  EXPECT_EQ(good(16376), 2 * k128);
-  // An overflow ends the window.
-  for (int i = 0; i < 3; ++i) good(1);
-  s.event = StepEvent::kOverflow;
-  kernels::scaler_update(s, knobs);
-  EXPECT_EQ(s.window_steps, 0);
-  EXPECT_EQ(s.scale, k128);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(good(1), k64) << "30000 is remembered";
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(good(1), k64) << "21213";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(good(1), k64);
+  EXPECT_EQ(good(1), k128) << "15000 has room";
+  EXPECT_EQ(state.withheld_growths, 3);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(good(1), k128) << "10607 of the smaller scale is 21213 of this one";
+}
+
+// Less than a factor of two left: the scale is lowered before a step is lost.
+TEST_F(Headroom, BacksOffBeforeAnOverflow) {
+  EXPECT_EQ(good(32752), k64) << "65504 / 2: a factor of two is left";
+  EXPECT_EQ(good(32768), k32);
+  EXPECT_EQ(state.early_backoffs, 1);
+  EXPECT_EQ(state.applied, 2);
+  EXPECT_EQ(state.skipped_overflow, 0);
+  EXPECT_EQ(state.good_steps, 0);
+  StepState at_floor = state;
+  at_floor.scale = 1;
+  std::swap(state, at_floor);
+  EXPECT_EQ(good(60000), 1) << "never below min";
+}
+
+// The magnitude of an overflow is a peak like others; one that nobody knows counts as the largest number.
+TEST_F(Headroom, AnOverflowIsRemembered) {
+  EXPECT_EQ(step(StepEvent::kOverflow, 80000), k32);
+  EXPECT_EQ(state.interval_peak, 80000 / k64);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(good(1), k32) << "80000 is 40000 of this scale";
+  state = started(k64, knobs);
+  EXPECT_EQ(step(StepEvent::kOverflow, std::numeric_limits<float>::infinity()), k32);
+  EXPECT_EQ(state.interval_peak, 65504 / k64);
+  EXPECT_EQ(step(StepEvent::kForward, 1e30f), k32);
+  EXPECT_EQ(state.interval_peak, 65504 / k64) << "a loss that is not finite says nothing of gradients";
 }
 
 }  // namespace

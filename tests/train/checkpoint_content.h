@@ -38,9 +38,11 @@ inline CheckpointContent sample_content(std::int64_t step) {
   content.state.skips_at_min = 4;
   content.state.consecutive_bad_loss = 5;
   content.state.gradient_amax = 6.5f;
-  content.state.window_steps = 8;
+  content.state.interval_peak = 8;
+  content.state.gradient_peak = 8.5f;
   content.state.sanitized = 1;
   content.state.withheld_growths = 9;
+  content.state.early_backoffs = 10;
   content.state.verdict = ScalerVerdict::kNonfiniteLoss;
   content.state.attempted = step;
   content.state.applied = step - 1;

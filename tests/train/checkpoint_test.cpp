@@ -95,7 +95,9 @@ TEST(Checkpoint, EveryFieldOfTheStateComesBack) {
   EXPECT_EQ(loaded.state.skipped_overflow, std::int64_t{1} << 40);
   EXPECT_EQ(loaded.state.last_overflow_step, 121);
   EXPECT_EQ(loaded.state.gradient_amax, 6.5f);
-  EXPECT_EQ(loaded.state.window_steps, 8);
+  EXPECT_EQ(loaded.state.interval_peak, 8);
+  EXPECT_EQ(loaded.state.gradient_peak, 8.5f);
+  EXPECT_EQ(loaded.state.early_backoffs, 10);
   EXPECT_EQ(loaded.state.sanitized, 1);
   ASSERT_EQ(loaded.best.size(), 1u);
   EXPECT_EQ(loaded.best[0].step, 123);
