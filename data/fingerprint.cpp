@@ -71,12 +71,14 @@ bool lacks_numbers(const NormalizeOptions& options) {
 }  // namespace
 
 std::vector<ChannelFingerprint> measure_fingerprint(const std::vector<CaseEntry>& cases,
-                                                    const DataOptions& data) {
+                                                    const DataOptions& data,
+                                                    const StopRequested& stop_requested) {
   const LabelMap labels(data);
   const std::int64_t per_case =
       kMaxVoxels / std::max<std::int64_t>(1, static_cast<std::int64_t>(cases.size()));
   std::vector<std::vector<float>> values;
   for (const CaseEntry& entry : cases) {
+    leave_if_stopped(stop_requested);
     const std::vector<std::vector<float>> found = foreground_of(*open_case(entry, data.orientation), labels);
     if (values.empty()) values.resize(found.size());
     if (found.size() != values.size())
@@ -108,9 +110,10 @@ std::vector<CaseEntry> measured_cases(const DataOptions& data) {
 
 }  // namespace
 
-DataOptions with_fingerprint(const DataOptions& data) {
+DataOptions with_fingerprint(const DataOptions& data, const StopRequested& stop_requested) {
   if (std::none_of(data.normalize.begin(), data.normalize.end(), &lacks_numbers)) return data;
-  const std::vector<ChannelFingerprint> channels = measure_fingerprint(measured_cases(data), data);
+  const std::vector<ChannelFingerprint> channels =
+      measure_fingerprint(measured_cases(data), data, stop_requested);
   DataOptions result = data;
   for (NormalizeOptions& options : result.normalize) {
     if (!lacks_numbers(options) || options.channel >= static_cast<std::int64_t>(channels.size())) continue;

@@ -37,22 +37,24 @@ Tensor region_targets(const Tensor& classes, const LabelMap& labels) {
 }  // namespace
 
 PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment,
-                           bool dry_run)
+                           bool dry_run, const StopRequested& stop_requested)
     : masked_channels_(masked_channels(data.normalize)),
       labels_(checked_labels(data)),
       patch_(patch),
       augment_(augment) {
   class_weights_ = patch_class_weights(patch, labels_);
-  add_cases(data, dry_run);
+  add_cases(data, dry_run, stop_requested);
   if (patch.sampling == PatchSampling::kGrid) add_grid();
 }
 
 namespace {
 
 // Headers of all cases, which must fit together.
-std::vector<CaseInfo> read_infos(const std::vector<CaseEntry>& entries, const DataOptions& data) {
+std::vector<CaseInfo> read_infos(const std::vector<CaseEntry>& entries, const DataOptions& data,
+                                 const StopRequested& stop_requested) {
   std::vector<CaseInfo> infos;
   for (const CaseEntry& entry : entries) {
+    leave_if_stopped(stop_requested);
     infos.push_back(read_case_info(entry, data.orientation));
     const CaseInfo &info = infos.back(), &first = infos.front();
     if (!info.has_labels)
@@ -71,15 +73,16 @@ void PatchDataset::add_case(const CaseEntry& entry, const DataOptions& data, boo
   if (cases_.back()->in_memory()) cases_.back()->release_source();
 }
 
-void PatchDataset::add_cases(const DataOptions& data, bool dry_run) {
+void PatchDataset::add_cases(const DataOptions& data, bool dry_run, const StopRequested& stop_requested) {
   const std::vector<CaseEntry> entries = training_cases(data);
-  const std::vector<CaseInfo> infos = read_infos(entries, data);
+  const std::vector<CaseInfo> infos = read_infos(entries, data, stop_requested);
   std::int64_t cached_bytes = 0, on_disk = 0, disk_bytes = 0, reading_bytes = 0;
   for (const CaseInfo& info : infos)
     reading_bytes = std::max(reading_bytes, PreparedCase::reading_bytes(info, data));
   const std::int64_t most_bytes = memory_for_cases(data, reading_bytes);
   std::filesystem::path folder;
   for (std::size_t i = 0; i < entries.size(); ++i) {
+    leave_if_stopped(stop_requested);
     const CaseEntry& entry = entries[i];
     has_weights_ = has_weights_ || infos[i].has_weights;
     const bool by_box = is_case_file_name(entry.file()) && !PreparedCase::needs_whole_case(data);

@@ -58,9 +58,11 @@ SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<Cas
   return scores;
 }
 
-std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels) {
+std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels,
+                                                const StopRequested& stop_requested) {
   std::vector<CaseEntry> cases = validation_cases(data);
   for (const CaseEntry& entry : cases) {
+    leave_if_stopped(stop_requested);
     // The whole of it: a file that crashes its reader ends the run here, and not at the first validation.
     if (is_case_file_name(entry.file())) probe_case_file(entry.file(), true);
     const CaseInfo info = read_case_info(entry, data.orientation);

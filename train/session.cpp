@@ -78,9 +78,9 @@ ModelSession make_session(const JobOptions& job, std::int64_t in_channels) {
   return session;
 }
 
-JobOptions with_training_numbers(const JobOptions& job) {
+JobOptions with_training_numbers(const JobOptions& job, const StopRequested& stop_requested) {
   JobOptions result = job;
-  result.data = with_fingerprint(job.data);
+  result.data = with_fingerprint(job.data, stop_requested);
   return result;
 }
 
