@@ -2,6 +2,7 @@
 #include "apps/new_job.h"
 
 #include "core/base/files.h"
+#include "core/base/folders.h"
 
 namespace tandem {
 
@@ -16,6 +17,7 @@ std::string path_from(const fs::path& folder, const std::string& path) {
 JobOptions write_new_job(const fs::path& file, const std::string& text) {
   JobOptions job;
   parse_options(parse_yaml_text(text, file.string()), fields(job));
+  make_parent_folder("job", file);
   write_file_atomically(file, text);
   return job;
 }

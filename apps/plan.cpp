@@ -8,6 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/new_job.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/config/numbers.h"
@@ -43,10 +44,10 @@ int plan(const Flags& flags) {
       plan_text(survey, decided, flags.name.empty() ? output.stem().string() : flags.name, paths, memory_gb);
   write_new_job(output, text);
   const Index3& patch = decided.network.topology.patch;
-  fmt::print("{}: {} cases, {} outputs; spacing {:.4g} {:.4g} {:.4g} mm, patch {}, batch {}, {} stages\n",
-             flags.output, survey.cases.size(), survey.data.outputs(), decided.spacing_mm[0],
-             decided.spacing_mm[1], decided.spacing_mm[2], to_string(patch), decided.network.batch,
-             decided.network.topology.strides.size());
+  fmt::print("{}: {}, {}; spacing {:.4g} {:.4g} {:.4g} mm, patch {}, batch {}, {}\n", flags.output,
+             counted(survey.cases.size(), "case"), counted(survey.data.outputs(), "output"),
+             decided.spacing_mm[0], decided.spacing_mm[1], decided.spacing_mm[2], to_string(patch),
+             decided.network.batch, counted(decided.network.topology.strides.size(), "stage"));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/label_map.h"
@@ -82,14 +83,13 @@ std::vector<ChannelFingerprint> measure_fingerprint(const std::vector<CaseEntry>
     const std::vector<std::vector<float>> found = foreground_of(*open_case(entry, data.orientation), labels);
     if (values.empty()) values.resize(found.size());
     if (found.size() != values.size())
-      fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", entry.file(), found.size(),
-           values.size(), cases.front().file());
+      fail(ErrorKind::kData, "[data] {}: got {}, expected {} as {}", entry.file(),
+           counted(found.size(), "channel"), values.size(), cases.front().file());
     for (std::size_t c = 0; c < found.size(); ++c) append_evenly(found[c], per_case, values[c]);
   }
   if (values.empty() || values.front().empty())
-    fail(ErrorKind::kData,
-         "[data] fingerprint: got no foreground voxel in {} cases, expected some to normalise by",
-         cases.size());
+    fail(ErrorKind::kData, "[data] fingerprint: got no foreground voxel in {}, expected some to normalise by",
+         counted(cases.size(), "case"));
   std::vector<ChannelFingerprint> result;
   for (std::vector<float>& channel : values) result.push_back(summarise(channel));
   return result;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "data/case_cache.h"
+#include "data/case_list.h"
 
 namespace tandem {
 namespace {
@@ -197,8 +198,10 @@ std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options,
 
 std::vector<std::int32_t> reference_labels(const PreparedCase& source) {
   if (!source.has_labels())
-    fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to compare with",
-         source.info().file);
+    throw Error(ErrorKind::kData,
+                fmt::format("[data] {}: got a case without labels, expected labels to compare with",
+                            source.info().file),
+                how_to_label(source.info().file));
   return source.source_labels();
 }
 

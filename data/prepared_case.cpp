@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 
 namespace tandem {
@@ -33,9 +34,8 @@ void interleave(std::span<const float> planes, const std::vector<ChannelScale>& 
 void expect_channels(const std::vector<NormalizeOptions>& normalize, const CaseInfo& info) {
   for (const NormalizeOptions& options : normalize)
     if (options.channel >= info.channels)
-      fail(ErrorKind::kConfig,
-           "[normalize] data.normalize channel: got {}, expected 0 to {} as {} has {} channel{}",
-           options.channel, info.channels - 1, info.file, info.channels, info.channels == 1 ? "" : "s");
+      fail(ErrorKind::kConfig, "[normalize] data.normalize channel: got {}, expected 0 to {} as {} has {}",
+           options.channel, info.channels - 1, info.file, counted(info.channels, "channel"));
 }
 
 }  // namespace

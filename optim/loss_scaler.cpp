@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/half.h"
 
@@ -102,27 +103,27 @@ Remedies remedies_of(const StepState& s, DType compute, LossScaleMode mode, cons
   switch (s.verdict) {
     case ScalerVerdict::kAtFloor:
       what = fmt::format(
-          "gradients overflow at the smallest loss scale: got {} such steps in a row at scale {}, "
+          "gradients overflow at the smallest loss scale: got {} in a row at scale {}, "
           "expected finite gradients",
-          s.skips_at_min, s.scale);
+          counted(s.skips_at_min, "such step"), s.scale);
       break;
     case ScalerVerdict::kNonfiniteLoss:
       what = fmt::format(
-          "the loss is not finite: got NaN or inf {} steps in a row, expected a finite loss (the "
+          "the loss is not finite: got NaN or inf {} in a row, expected a finite loss (the "
           "loss scale, {}, is not at fault: the forward pass does not use it)",
-          s.consecutive_bad_loss, s.scale);
+          counted(s.consecutive_bad_loss, "step"), s.scale);
       break;
     default:
       what = fmt::format(
-          "{} steps in a row were skipped: got non-finite gradients or losses, expected a step that "
+          "{} in a row skipped: got non-finite gradients or losses, expected a step that "
           "can be applied (loss scale {})",
-          s.consecutive_skips, s.scale);
+          counted(s.consecutive_skips, "step"), s.scale);
   }
   std::string text = fmt::format(
-      "[loss scale] {}\n  since step {}, now step {}: {} steps applied, {} skipped by "
+      "[loss scale] {}\n  since step {}, now step {}: {} applied, {} skipped by "
       "overflow, {} by the loss",
-      what, s.attempted - s.consecutive_skips + 1, s.attempted, s.applied, s.skipped_overflow,
-      s.skipped_forward);
+      what, s.attempted - s.consecutive_skips + 1, s.attempted, counted(s.applied, "step"),
+      s.skipped_overflow, s.skipped_forward);
   if (!d.first_nonfinite.empty()) text += "\n  first not finite: " + d.first_nonfinite;
   if (!d.recent_events.empty()) text += "\n  last steps: " + d.recent_events;
   throw Error(ErrorKind::kNumeric, text + "\n", numbered(remedies_of(s, compute, mode, d)));

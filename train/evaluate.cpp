@@ -1,6 +1,7 @@
 // The forward pass of a patch, and the loop over cases.
 #include "train/evaluate.h"
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
 #include "data/case_probe.h"
@@ -67,11 +68,13 @@ std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::in
     if (is_case_file_name(entry.file())) probe_case_file(entry.file(), true);
     const CaseInfo info = read_case_info(entry, data.orientation);
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",
-           entry.file());
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("[data] {}: got a case without labels, expected labels to validate on", entry.file()),
+          how_to_label(entry.file()));
     if (info.channels != channels)
-      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases",
-           entry.file(), info.channels, channels);
+      fail(ErrorKind::kData, "[data] {}: got {}, expected {} as in the training cases", entry.file(),
+           counted(info.channels, "channel"), channels);
   }
   return cases;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 
@@ -88,7 +89,7 @@ std::string renamed(const std::string& name, const std::vector<RenameRule>& rule
 
 std::string InitReport::text() const {
   const std::size_t all = taken.size() + missing.size() + different.size();
-  return fmt::format("{} of {} tensors taken", taken.size(), all) +
+  return fmt::format("{} of {} taken", taken.size(), counted(all, "tensor")) +
          list_text("not in the checkpoint, left as initialised", missing) +
          list_text("of another shape, left as initialised", different) +
          list_text("of the checkpoint not used", unused);

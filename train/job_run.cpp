@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/label_map.h"
@@ -126,7 +127,7 @@ bool JobRun::ends_early() const {
 void JobRun::finish_early() {
   const bool patience = selection_.should_stop();
   const std::string text =
-      patience ? selection_.stop_text() : fmt::format("{} minutes have passed", *job_.train.max_minutes);
+      patience ? selection_.stop_text() : fmt::format("{} min have passed", *job_.train.max_minutes);
   progress_.clear();
   log_info("train.{} ends the run after step {} of {}: {}", patience ? "early_stop" : "max_minutes", step(),
            total(), text);
@@ -196,7 +197,7 @@ void JobRun::save_or_retry_later() {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource || ++failed_saves_ >= kMaxFailedSaves) throw;
     progress_.clear();
-    log_warning("{} The next try is in {} steps ({} of {}).", error.what(), job_.checkpoint.every,
+    log_warning("{} The next try is in {} ({} of {}).", error.what(), counted(job_.checkpoint.every, "step"),
                 failed_saves_, kMaxFailedSaves);
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/backends/cpu/isa.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/parallel.h"
 #include "data/fingerprint.h"
@@ -124,8 +125,8 @@ EvaluationModel load_model(const SavedRun& run, const CaseInfo& input) {
   // Input channels are the only thing about the first weight that does not come from the job.
   const Tensor* const first = run.content.find("model/" + parameters.front().name);
   if (first != nullptr && first->shape().rank() > 1 && first->shape()[1] != in_channels)
-    fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as the model was trained with",
-         input.file, in_channels, first->shape()[1]);
+    fail(ErrorKind::kData, "[data] {}: got {}, expected {} as the model was trained with", input.file,
+         counted(in_channels, "channel"), first->shape()[1]);
   // The running mean of the weights, if the run kept one, is what it validated with.
   const std::string group =
       run.job.optimizer.ema && run.content.find("ema/" + parameters.front().name) != nullptr ? "ema/"

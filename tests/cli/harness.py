@@ -70,6 +70,17 @@ class CommandLineTest(unittest.TestCase):
         return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def python_with(package):
+    """The Python of ./setup.sh --tests, where it has `package`; else the test is skipped, or fails where CI=true."""
+    folder = SOURCE / ".deps/python"
+    if (folder / "bin/python").exists() and list(folder.glob(f"lib/*/site-packages/{package}")):
+        return folder / "bin/python"
+    missing = f"no {package} in .deps/python: run ./setup.sh --tests"
+    if os.environ.get("CI") == "true":
+        raise AssertionError(missing)
+    raise unittest.SkipTest(missing)
+
+
 def is_sanitized():
     return b"__asan_init" in pathlib.Path(PROGRAM).read_bytes()
 

@@ -70,7 +70,7 @@ class ReportTest(harness.CommandLineTest):
         lines[2] = lines[2][:20]
         metrics.write_text("\n".join(lines) + "\n", encoding="utf-8")
         done = self.tandem("train", job, "--run-dir", run, "--resume", "auto", "--no-progress", "train.iterations=8")
-        self.assertIn("1 lines cannot be read and are passed over", done.stderr)
+        self.assertIn("got 1 line that cannot be read, passed over", done.stderr)
         steps = [json.loads(line).get("step") for line in metrics.read_text(encoding="utf-8").splitlines()
                  if line.endswith("}") and json.loads(line)["kind"] == "step"]
         self.assertEqual(len(steps), 7)

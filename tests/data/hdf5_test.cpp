@@ -184,7 +184,7 @@ TEST(Hdf5, ManyThreadsMayRead) {
 }
 
 TEST(Hdf5, H5pyReadsWhatWeWriteAndWeReadWhatH5pyWrites) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   const std::vector<std::byte> image = example_image();
   write_bytes(folder / "a.h5", std::string(reinterpret_cast<const char*>(image.data()), image.size()));
@@ -212,7 +212,7 @@ with h5py.File(sys.argv[2], 'w') as f:
 }
 
 TEST(Hdf5, RefusesWhatPointsElsewhereOrLiesAboutItsSize) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   run_python(folder, R"(
 import sys, h5py, numpy as np

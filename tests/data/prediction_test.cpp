@@ -172,7 +172,7 @@ void write_all_forms(const TempFolder& folder, const std::string& name) {
 }
 
 TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("nibabel");
   const TempFolder folder;
   run_python(folder, kMakeImage, {folder.path().string()});
   ConvertOptions convert{.images = {(folder / "ct.nii.gz").string()},
@@ -191,10 +191,11 @@ TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
 }
 
 TEST(PredictionFile, LabelValuesThatDoNotFitSixteenBitsAreWrittenInThirtyTwo) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   const CaseInfo info{.file = "case.h5", .id = "case", .geometry = testing::plain_grid({1, 2, 2})};
-  write_prediction(folder / "big.h5", info, {0, 1, 0, 1}, LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
+  write_prediction(folder / "big.h5", info, {0, 1, 0, 1},
+                   LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
   EXPECT_EQ(run_python(folder, R"(
 import sys, h5py
 f = h5py.File(sys.argv[1] + '/big.h5')['predictions']

@@ -86,8 +86,8 @@ TEST(Report, SaysWhatTheRunDid) {
   for (const char* text :
        {"&lt;fast&gt;<br>unet3d", "<b>0.75</b><span>mean Dice, last validation", "<b>1</b><span>step skipped",
         "<b>100 ms</b>", "<b>2.0 MiB</b><span>peak", "65536 -&gt; 32768 (step 30, overflow); 1 skipped",
-        "1 of 40 steps were skipped (2.5 %)", "step 30 at scale 65536: gradient not finite",
-        "step 30 skipped: overflow", "F16 on cpu (avx2, 1 threads)", "75.0 %", "hip", "&lt;b&gt;"})
+        "1 of 40 steps skipped (2.5 %)", "step 30 at scale 65536: gradient not finite",
+        "step 30 skipped: overflow", "F16 on cpu (avx2, threads: 1)", "75.0 %", "hip", "&lt;b&gt;"})
     EXPECT_THAT(page, HasSubstr(text));
 }
 
