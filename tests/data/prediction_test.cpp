@@ -90,8 +90,11 @@ TEST_F(PredictCase, NanIsAnErrorAndNoLabel) {
 TEST_F(PredictCase, ItsBoundCountsSumsLabelsAndProbabilities) {
   const WindowOptions window{.patch = {2, 4, 4}};
   const std::int64_t sums = window_sum_bytes(plan_windows({3, 4, 5}, window), 3, 2);
-  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3}), sums + 60 * 4);
-  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3, .probabilities = true}), sums + 60 * 16);
+  const GridPlacement same{{3, 4, 5}, {}, {{3, 4, 5}, {3, 4, 5}, {}}};
+  const PredictionBytes labels = prediction_bytes(same, window, 2, {.classes = 3});
+  EXPECT_EQ(labels.sums, sums);
+  EXPECT_EQ(labels.total(), sums + 60 * 4);
+  EXPECT_EQ(prediction_bytes(same, window, 2, {.classes = 3, .probabilities = true}).result, 60 * 16);
 }
 
 TEST_F(PredictCase, WholeCasesAreKeptInMemoryWhereTheCacheAllows) {
@@ -194,7 +197,8 @@ TEST(PredictionFile, LabelValuesThatDoNotFitSixteenBitsAreWrittenInThirtyTwo) {
   TD_NEEDS_PYTHON();
   const TempFolder folder;
   const CaseInfo info{.file = "case.h5", .id = "case", .geometry = testing::plain_grid({1, 2, 2})};
-  write_prediction(folder / "big.h5", info, {0, 1, 0, 1}, LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
+  write_prediction(folder / "big.h5", info, {0, 1, 0, 1},
+                   LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
   EXPECT_EQ(run_python(folder, R"(
 import sys, h5py
 f = h5py.File(sys.argv[1] + '/big.h5')['predictions']
