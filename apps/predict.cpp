@@ -100,7 +100,8 @@ void show_plan(Ensemble& ensemble, const Target& target, const PreparedCase& pre
   for (const PatchModel& model : models) (void)model(image);
   const std::int64_t network = allocator->statistics().total_peak;
   const std::int64_t result =
-      prediction_bytes(prepared.shape(), window, static_cast<std::int64_t>(models.size()), request);
+      prediction_bytes(prepared.placement(), window, static_cast<std::int64_t>(models.size()), request)
+          .total();
   const std::int64_t input = PreparedCase::memory_bytes(prepared.info(), job.data);
   fmt::print(
       "{}: {} voxels (z, y, x), {}, {} of {}, {} each\n"

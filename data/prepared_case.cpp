@@ -106,11 +106,9 @@ std::int64_t PreparedCase::reading_bytes(const CaseInfo& info, const DataOptions
 }
 
 std::int64_t PreparedCase::memory_bytes(const CaseInfo& info, const DataOptions& options) {
-  const Geometry& grid = info.geometry;
-  const Index3 shape =
-      options.spacing ? resampled_shape(grid.shape(), grid.spacing_mm(), *options.spacing) : grid.shape();
   const std::int64_t floats = info.channels + (info.has_weights ? 1 : 0);
-  return voxel_count(shape) * (floats * static_cast<std::int64_t>(sizeof(float)) + 1);
+  return voxel_count(largest_placement(info, options).plan.to) *
+         (floats * static_cast<std::int64_t>(sizeof(float)) + 1);
 }
 
 void PreparedCase::scan(const DataOptions& options) {

@@ -221,6 +221,41 @@ class FailureTest(harness.CommandLineTest):
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertRegex(done.stderr, r"at most the [12]\.\d GiB that this process may still take")
 
+    def test_a_validation_that_cannot_fit_is_refused_before_the_start(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+        if harness.is_sanitized():
+            self.skipTest("sanitizers map terabytes")
+        folder = self.folder / "large validation"
+        folder.mkdir()
+        for name, source in (("small.nii.gz", "phantom.nii.gz"), ("small_label.nii.gz", "phantom labels.nii.gz")):
+            shutil.copy(self.folder / source, folder / name)
+        header = bytearray(352)  # 1024^3 voxels of 16 bits in a sparse file, 1 mm
+        struct.pack_into("<i", header, 0, 348)
+        struct.pack_into("<8h", header, 40, 3, 1024, 1024, 1024, 1, 1, 1, 1)
+        struct.pack_into("<2h", header, 70, 4, 16)
+        struct.pack_into("<8f", header, 76, 1, 1, 1, 1, 0, 0, 0, 0)
+        struct.pack_into("<f", header, 108, 352)
+        struct.pack_into("<h", header, 254, 1)
+        struct.pack_into("<12f", header, 280, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0)
+        header[344:348] = b"n+1\0"
+        for name in ("large.nii", "large_label.nii"):
+            (folder / name).write_bytes(header)
+            os.truncate(folder / name, 352 + 2 * 1024 ** 3)
+
+        def train(run, validation):
+            return subprocess.run([harness.PROGRAM, "train", self.job("validated.yaml", iterations=1), "--run-dir", run,
+                                   "--no-progress", "data.format=nifti", f"data.train=['{folder}/small.nii.gz']",
+                                   f"data.validation={validation}"], capture_output=True, text=True, preexec_fn=limit, check=False)
+        run = self.folder / "never started"
+        done = train(run, f"['{folder}/small.nii.gz', '{folder}/large.nii']")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertRegex(done.stderr, r"\[memory\] the validation of .*large\.nii \[1024, 1024, 1024\]: got about [0-9.]+ GiB")
+        self.assertRegex(done.stderr, r"Leave .*large\.nii out of the validation and score it with `tandem eval`")
+        self.assertFalse(run.exists())
+        done = train(run, f"['{folder}/small.nii.gz']")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_locale_and_time_zone_change_no_number(self):
         locales = self.folder / "locales"
         locales.mkdir()

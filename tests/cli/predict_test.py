@@ -3,6 +3,7 @@ import array
 import csv
 import gzip
 import json
+import pathlib
 import struct
 
 import harness
@@ -100,6 +101,53 @@ class PredictTest(harness.CommandLineTest):
         wrong = self.predict(f"predict.ensemble=['{other}']", output="wrong.nii.gz", status=2)
         self.assertIn("patch.size", wrong.stderr)
         self.assertFalse((self.folder / "wrong.nii.gz").exists())
+
+    def test_folds_are_averaged_by_their_probabilities(self):
+        folds = []
+        for fold in (0, 1):
+            run = self.folder / f"cross {fold}"
+            words = (f"data.train=['{self.folder}/left.h5', '{self.folder}/right.h5']", "data.validation=[]", f"data.split={{folds: 2, fold: {fold}}}")
+            self.tandem("train", self.job(iterations=12, every=12), "--run-dir", run, "--no-progress", *words)
+            folds.append(run)
+        cases = [json.loads(self.tandem("eval", run, "--json").stdout)["cases"][0]["file"] for run in folds]
+        self.assertEqual(sorted(pathlib.Path(c).name for c in cases), ["left.h5", "right.h5"])  # each has one of the two
+
+        def predict(run, name, *words):
+            self.tandem("predict", run, "--input", self.image, "--output", self.folder / name, "predict.mirror_tta=false", *words)
+            return nifti(self.folder / name)
+        values = [predict(run, f"cross {i} p.nii.gz", "predict.save=probabilities")[1] for i, run in enumerate(folds)]
+        both = f"predict.ensemble=['{folds[0]}', '{folds[1]}']"
+        averaged = predict(folds[0], "cross p.nii.gz", both, "predict.save=probabilities")[1]
+        (self.folder / "cross labels").mkdir()
+        labels = predict(folds[0], "cross labels/phantom.nii.gz", both)[1]
+        voxels, classes = 32 ** 3, 1 + len(NAMES)
+        self.assertEqual(len(averaged), voxels * classes)
+        decided, unlike = 0, 0
+        for i in range(voxels):
+            one, two = values[0][i::voxels], values[1][i::voxels]
+            mean = [(a + b) / 2 for a, b in zip(one, two)]
+            self.assertLess(max(abs(a - b) for a, b in zip(mean, averaged[i::voxels])), 2e-6)
+            largest = max(range(classes), key=mean.__getitem__)
+            if mean[largest] - sorted(mean)[-2] < 1e-5:  # rounding may decide
+                continue
+            decided += 1
+            unlike += any(max(range(classes), key=p.__getitem__) != largest for p in (one, two))
+            self.assertEqual(labels[i], largest)  # classes of several values: their index
+        self.assertGreater(decided, voxels // 2)
+        self.assertGreater(unlike, 0)  # neither fold alone has these labels
+
+        references = self.folder / "cross references"
+        references.mkdir()
+        (references / "phantom.nii.gz").write_bytes((self.folder / "phantom labels.nii.gz").read_bytes())
+        truth = nifti(references / "phantom.nii.gz")[1]
+        scores = json.loads(self.tandem("eval", folds[0], "--predictions", self.folder / "cross labels", "--labels", references,
+                                        "--json").stdout)
+        members = {"hip": (77, 78), "gluteus_maximus": (80, 81), "gluteus_medius": (82, 83), "iliopsoas": (88, 89),
+                   "autochthon": (86, 87)}
+        for c, (name, group) in enumerate(members.items(), start=1):
+            predicted, expected = [v == c for v in labels], [v in group for v in truth]
+            hits = sum(p and e for p, e in zip(predicted, expected))
+            self.assertAlmostEqual(scores["dice"][name], 2 * hits / (sum(predicted) + sum(expected)), places=6)
 
     def test_dry_run_says_what_it_takes_and_writes_nothing(self):
         done = self.tandem("predict", self.runs[0], "--input", self.image, "--dry-run", "predict.mirror_tta=[z, x]")

@@ -90,8 +90,11 @@ TEST_F(PredictCase, NanIsAnErrorAndNoLabel) {
 TEST_F(PredictCase, ItsBoundCountsSumsLabelsAndProbabilities) {
   const WindowOptions window{.patch = {2, 4, 4}};
   const std::int64_t sums = window_sum_bytes(plan_windows({3, 4, 5}, window), 3, 2);
-  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3}), sums + 60 * 4);
-  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3, .probabilities = true}), sums + 60 * 16);
+  const GridPlacement same{{3, 4, 5}, {}, {{3, 4, 5}, {3, 4, 5}, {}}};
+  const PredictionBytes labels = prediction_bytes(same, window, 2, {.classes = 3});
+  EXPECT_EQ(labels.sums, sums);
+  EXPECT_EQ(labels.total(), sums + 60 * 4);
+  EXPECT_EQ(prediction_bytes(same, window, 2, {.classes = 3, .probabilities = true}).result, 60 * 16);
 }
 
 TEST_F(PredictCase, WholeCasesAreKeptInMemoryWhereTheCacheAllows) {
