@@ -18,7 +18,7 @@
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "train/job.h"
+#include "train/job_check.h"
 #include "train/signals.h"
 
 extern "C" char** environ;
@@ -131,14 +131,31 @@ class Sweep {
   std::vector<SweepResult> results_;
 };
 
+// What is wrong with the last run must not be found after a night.
+void check_points(const Flags& flags, const std::vector<Overrides>& points) {
+  std::string faults;
+  std::size_t count = 0;
+  ErrorKind kind = ErrorKind::kConfig;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    std::vector<std::string> all = flags.overrides;
+    all.insert(all.end(), points[i].begin(), points[i].end());
+    try {
+      load_checked_job(flags.file, all);
+    } catch (const Error& error) {
+      kind = count++ == 0 || kind == error.kind() ? error.kind() : ErrorKind::kConfig;
+      faults += fmt::format("{}[sweep] run {:03}: {}\n{}", faults.empty() ? "" : "error: ", i + 1,
+                            fmt::join(points[i], " "), error.what());
+      if (!faults.ends_with('\n')) faults += '\n';
+    }
+  }
+  if (count > 0)
+    throw Error(
+        kind, fmt::format("{}{} of {} runs cannot start, none was started\n", faults, count, points.size()));
+}
+
 int sweep(const Flags& flags) {
   std::vector<Overrides> points = sweep_points(flags.grids, flags.runs);
-  for (const Overrides& point :
-       points) {  // a key that is wrong in the last run must not be found after a night
-    std::vector<std::string> all = flags.overrides;
-    all.insert(all.end(), point.begin(), point.end());
-    load_job(flags.file, all);
-  }
+  check_points(flags, points);
   if (!flags.dry_run) return Sweep(flags, std::move(points)).run();
   for (std::size_t i = 0; i < points.size(); ++i) fmt::print("{:03}: {}\n", i + 1, fmt::join(points[i], " "));
   return 0;
