@@ -70,6 +70,15 @@ int run_train(std::vector<std::string> words, const fs::path& output, const Stop
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// What all runs share, as YAML: the resolved job, or, where it needs what the runs add, the file's own keys.
+std::string common_job(const Flags& flags) {
+  const ConfigNode root = load_config(flags.file, flags.overrides);
+  JobOptions job;
+  ErrorList errors;
+  read_job(root, job, errors);
+  return errors.empty() ? emit_yaml(fields(job)) : to_yaml(root);
+}
+
 class Sweep {
  public:
   Sweep(const Flags& flags, std::vector<Overrides> points)
@@ -78,9 +87,8 @@ class Sweep {
         folder_(flags.folder.value_or("runs/" + fs::path(flags.file).stem().string() + "-sweep")) {}
 
   int run() {
-    JobOptions job = load_job(flags_.file, flags_.overrides);
     SweepRecord record(folder_, fs::absolute(flags_.file).lexically_normal().string(), flags_.overrides,
-                       emit_yaml(fields(job)));
+                       common_job(flags_));
     const StopSignals signals;
     for (std::size_t i = 0; i < points_.size() && !signals.requested(); ++i)
       results_.push_back(attempt(fmt::format("{:03}", i + 1), points_[i], record, signals));

@@ -280,8 +280,7 @@ std::optional<LossFault> loss_fault(const LossOptions& options, std::int64_t cla
   if (weights != nullptr && !weights->values.empty() &&
       static_cast<std::int64_t>(weights->values.size()) != classes)
     return LossFault{std::string(weights_key(options)),
-                     fmt::format("got {} values, expected {}: one per class of data.labels, or region of "
-                                 "data.regions",
+                     fmt::format("got {} values, expected {}: one per class of data.labels",
                                  weights->values.size(), classes),
                      ""};
   if (ignores && loss_parts(options).pointwise == Pointwise::kError)

@@ -4,7 +4,7 @@ import textwrap
 
 from harness import CommandLineTest, main
 
-DATA = "data: {train: [left.h5], labels: {background: 0, hip: [77, 78], spine: 80}}\n"
+DATA = "data: {train: [left.h5], labels: {background: 0, hip: [77, 78], spine: 80}, other_labels: background}\n"
 REFUSED = {  # what is added to a sound job: what the text must say
     "device: cuda:1": "'device': got cuda:1, expected auto or cpu: this build has no CUDA backend",
     "device: gpu": "'device': got 'gpu', expected auto, cpu, cuda or cuda:N",
@@ -58,7 +58,7 @@ QUIET = (  # what would be one of them, but for one more key
     "precision: {compute: fp16, loss_scale: {growth_interval: 100000}}", "precision: {compute: auto, loss_scale: {init: 1024}}",
     "augment: {mirror: [z]}\npredict: {mirror_tta: true}", "validate: {mirror_tta: [z]}", "augment: {rotate_deg: 5, probability: {rotate: 0.5}}",
     "schedule: {warmup: 30}", "schedule: {name: multistep, milestones: [10, 29]}", "data: {split: {folds: 2, fold: 1, group: _}}\nselect: {metric: dice}",
-    "model: {deep_supervision: true, features: [2, 2, 2, 2]}", "optimizer: {ema: {decay: 0.9}}")
+    "model: {deep_supervision: true, features: [2, 2, 2, 2], norm: batch}", "optimizer: {ema: {decay: 0.9}}")
 BASE = "train: {iterations: 30, batch_size: 2}\n"
 SMALL = {"model": "{features: [2, 2]}", "patch": "{size: [8, 8, 8]}"}
 
@@ -154,6 +154,14 @@ class CheckTest(CommandLineTest):
         self.assertIn("2 of 3 runs cannot start, none was started", done.stderr)
         self.assertFalse(folder.exists())
 
+    def test_a_sweep_may_give_what_the_job_lacks(self):
+        job = self.folder / "no length.yaml"
+        job.write_text(DATA + "precision: {compute: fp32}\n" + "".join(f"{key}: {value}\n" for key, value in SMALL.items()),
+                       encoding="utf-8")
+        words = ("sweep", job, "--grid", "train.iterations=[1, 2]", "--sweep-dir", self.folder / "lengths")
+        self.assertIn("001: train.iterations=1: done\n", self.tandem(*words).stdout)
+        self.assertEqual(self.tandem(*words).stdout.count("done before"), 2)
+
     def test_a_dataset_json_is_what_plan_reads(self):
         folder = self.folder / "Dataset001_Small"
         for part, name in (("imagesTr", "a_0000.nii.gz"), ("labelsTr", "a.nii.gz")):
@@ -163,15 +171,15 @@ class CheckTest(CommandLineTest):
         labels = ", ".join(f'"organ{value}": {value}' for value in range(77, 90))
         (folder / "dataset.json").write_text(f'{{"channel_names": {{"0": "CT"}}, "labels": {{"background": 0, {labels}}}, '
                                              '"numTraining": 1, "file_ending": ".nii.gz"}', encoding="utf-8")
-        done = self.tandem("init", folder, "--output", self.folder / "from init.yaml")
+        done = self.tandem("init", folder, "--output", self.folder / "from_init.yaml")
         self.assertIn(f"dataset.json names classes and channels: `tandem plan {folder}` takes them from there", done.stdout)
         for command in ("init", "plan"):
             text = self.tandem(command, folder / "dataset.json", "--output", self.folder / "never.yaml", status=2).stderr
             self.assertIn(f"[{command}] {folder / 'dataset.json'}: got nnU-Net's dataset.json, expected its folder", text)
             self.assertIn(f"Use `tandem plan {folder}`", text)
         self.assertFalse((self.folder / "never.yaml").exists())
-        self.tandem("plan", folder, "--memory", "1GiB", "--output", self.folder / "from plan.yaml")
-        for name in ("from init.yaml", "from plan.yaml"):
+        self.tandem("plan", folder, "--memory", "1GiB", "--output", self.folder / "from_plan.yaml")
+        for name in ("from_init.yaml", "from_plan.yaml"):
             self.assertIn("no errors\n", self.tandem("config", "check", self.folder / name).stdout)
 
 
