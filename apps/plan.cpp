@@ -35,6 +35,7 @@ int plan(const Flags& flags) {
   const fs::path output(flags.output);
   if (!flags.overwrite) expect_new_file("plan", "--output", output);
   const double memory_gb = gigabytes(flags.memory);
+  nnunet_folder("plan", flags.data);  // not its file
   const PlanSurvey survey = survey_for_plan(flags.data);
   const JobPlan decided = plan_job(survey, memory_gb);
   const fs::path folder = fs::absolute(output).parent_path();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -138,6 +139,8 @@ Fields fields(PatchOptions& options);
 Fields fields(ValidateOptions& options);
 Fields fields(PredictOptions& options);
 
+// A rule of `key`: each of z, y, x at most once, and no other word.
+void check_axes(const std::vector<std::string>& axes, std::string_view key, ErrorList& errors);
 // Array axes (0 z, 1 y, 2 x) of names such as augment.mirror.
 std::vector<int> axes_of(const std::vector<std::string>& names);
 

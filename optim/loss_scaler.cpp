@@ -203,7 +203,8 @@ Fields fields(LossScaleOptions& o) {
               "What happens after max_skips_at_min: end; go on skipping; apply with NaN as 0 and infinities "
               "as the "
               "largest FP16 number; go on in FP32 or BF16")
-      .check([&o](ErrorList& errors) { apply_rules(o, errors); });
+      .check([&o](ErrorList& errors) { apply_rules(o, errors); },
+             {"init", "min", "max", "growth_factor", "backoff_factor", "allow_non_pow2"});
 }
 
 LossScaler::LossScaler(const LossScaleOptions& options, DType compute)

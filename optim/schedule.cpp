@@ -84,12 +84,14 @@ Fields fields(ScheduleOptions& o) {
       .only_for({"gamma"}, "name", {"step", "multistep"})
       .only_for({"factor", "patience", "cooldown", "threshold"}, "name", {"plateau"})
       .only_for({"pct_start", "div_factor", "final_div_factor", "linear"}, "name", {"onecycle"})
-      .check([&o](ErrorList& errors) {
-        if (!std::ranges::is_sorted(o.milestones))
-          errors.rule("milestones", "got steps out of order, expected rising ones");
-        if (o.name == ScheduleKind::kMultiStep && o.milestones.empty())
-          errors.rule("milestones", "got none, expected at least one step");
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            if (!std::ranges::is_sorted(o.milestones))
+              errors.rule("milestones", "got steps out of order, expected rising ones");
+            if (o.name == ScheduleKind::kMultiStep && o.milestones.empty())
+              errors.rule("milestones", "got none, expected at least one step");
+          },
+          {"name", "milestones"});
 }
 
 double scheduled_lr(const ScheduleOptions& options, double lr, std::int64_t applied, std::int64_t total) {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "tests/data/test_files.h"
-#include "train/job.h"
+#include "train/job_check.h"
 
 namespace tandem {
 namespace {
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 std::string refusal_of(const fs::path& file) {
   std::string text;
   try {
-    load_job(file, {});
+    load_checked_job(file, {});
     return "no error";
   } catch (const Error& error) {
     EXPECT_EQ(exit_code(error.kind()), 2) << file;
