@@ -152,7 +152,8 @@ TEST_F(Cli, AWrongIsaNameIsAUsageError) {
 }
 
 TEST_F(Cli, ConfigCheckPrintsEveryErrorWithItsPlace) {
-  write("bad.yaml", "optimizer:\n  learing_rate: 1e-3\n  lr: -1\ntrain: {iterations: 1}\n");
+  write("bad.yaml",
+        "optimizer:\n  learing_rate: 1e-3\n  lr: -1\ntrain: {iterations: 1}\ndata: {train: [a.h5]}\n");
   const Result result = run("config check bad.yaml train.batch_size=0");
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
@@ -162,6 +163,7 @@ TEST_F(Cli, ConfigCheckPrintsEveryErrorWithItsPlace) {
       << result.err;
   EXPECT_NE(result.err.find("\n  --> bad.yaml:3:7\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("\n  --> command line: train.batch_size=0\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("\nerror: 'data.labels': got no classes"), std::string::npos) << result.err;
   EXPECT_TRUE(result.err.ends_with("\n4 errors, nothing was run\n")) << result.err;
 }
 
