@@ -108,7 +108,8 @@ std::string full_name(const CLI::App* app) {
               fmt::format("See `{} --help`.", full_name(&inner)));
 }
 
-// The subcommand of `name`, made with its group where that is new.
+// The subcommand of `name`, made with its group where that is new: the group's example is that of its first
+// command.
 CLI::App& make_command(CLI::App& root, std::map<std::string, CLI::App*>& groups, const Command& command) {
   CLI::App* parent = &root;
   std::string_view name = command.name;
@@ -117,7 +118,7 @@ CLI::App& make_command(CLI::App& root, std::map<std::string, CLI::App*>& groups,
     CLI::App*& made = groups[group];
     if (made == nullptr)
       made = root.add_subcommand(group, std::string(group_summary(group)))
-                 ->footer("")
+                 ->footer(fmt::format("Example:\n  {}", command.example))
                  ->require_subcommand(0, 1)
                  ->group("Commands");
     parent = made;

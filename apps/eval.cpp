@@ -97,7 +97,7 @@ int evaluate_run(Flags& flags) {
   const fs::path name = output_of(flags, run.folder / other_name(flags, cases));
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::string> names = LabelMap(run.job.data.labels).names();
-  PostprocessLearner learner(names, run.job.validate.empty);
+  PostprocessLearner learner(scored_regions(LabelMap(run.job.data)), run.job.validate.empty);
   EvaluationRequest request{.window = window_options(run.job.validate, run.job.patch, run.job.augment),
                             .metrics = metric_options(run.job.validate)};
   const SegmentationScores scores = unless_stopped(cases.size(), [&](std::function<bool()> should_stop,

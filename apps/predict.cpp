@@ -180,8 +180,6 @@ void predict_one(Ensemble& ensemble, const Target& target, const Work& work, con
   const LabelMap labels(work.data);
   PredictionRequest request = prediction_request(labels);
   request.probabilities = job.predict.save == PredictionKind::kProbabilities;
-  if (request.probabilities && labels.regions() > 0)
-    fail(ErrorKind::kConfig, "[predict] predict.save: got probabilities with data.regions, expected labels");
   if (work.dry_run) return show_plan(ensemble, target, prepared, request);
   CasePrediction result = predict_case(prepared, window_options(job.predict, job.patch, job.augment),
                                        ensemble.models([&signals] { return signals.requested(); }), request);

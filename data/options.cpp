@@ -132,6 +132,30 @@ void check_channels(const DataOptions& options, ErrorList& errors) {
     errors.rule("normalize", fmt::format("got channel {} twice, expected each channel once", *twice));
 }
 
+// 0.05, [0, 0.1], or 0 and null for none.
+void read_noise(const ConfigNode& node, ErrorList& errors, std::optional<std::array<double, 2>>& value) {
+  const std::vector<ConfigNode> items = node.is_list() ? node.items() : std::vector<ConfigNode>{node};
+  std::array<double, 2> range{};
+  bool good = node.is_scalar() || (node.is_list() && items.size() == 2);
+  for (std::size_t i = 0; good && i < 2; ++i) {
+    const ConfigNode& item = items[std::min(i, items.size() - 1)];
+    const std::optional<double> number =
+        item.is_scalar() && !item.quoted() ? read_number(item.text()).value : std::nullopt;
+    good = number && *number >= 0 && *number <= 1e6;
+    if (good) range[i] = *number;
+  }
+  if (!node.is_null() && (!good || range[0] > range[1]))
+    return errors.wrong(node, "a number >= 0 and <= 1.0e+06, or a lower and a higher one as [0, 0.1]");
+  value = range[1] > 0 ? std::optional(range) : std::nullopt;
+}
+
+ConfigNode write_noise(const std::optional<std::array<double, 2>>& value) {
+  if (!value || (*value)[0] == (*value)[1]) return ConfigNode::scalar(format_number(value ? (*value)[0] : 0));
+  ConfigNode list = ConfigNode::list();
+  for (const double number : *value) list.append(ConfigNode::scalar(format_number(number)));
+  return list;
+}
+
 }  // namespace
 
 Fields fields(NormalizeOptions& o) {
@@ -269,8 +293,12 @@ Fields fields(AugmentOptions& o) {
       .numbers("elastic", o.elastic, {.min = 0, .max = 4096},
                "Standard deviation of random shifts, and distance of the points that are shifted; null: off",
                "voxels")
-      .number("noise_std", o.noise_std, {.min = 0, .max = 1e6},
-              "Standard deviation of added Gaussian noise, in normalised units; 0: off")
+      .custom(
+          "noise_std", "number or list of numbers",
+          [&o](const ConfigNode& node, ErrorList& errors) { read_noise(node, errors, o.noise_std); },
+          [&o] { return write_noise(o.noise_std); },
+          "Standard deviation of added Gaussian noise, in normalised units: always this one, or drawn from "
+          "a range as [0, 0.1] for each channel; 0: off")
       .numbers("brightness", o.brightness, {.min = 0, .max = 1e6},
                "Range of a factor on each channel; half the draws lie below 1 where it spans 1; null: off")
       .numbers("blur_sigma", o.blur_sigma, {.min = 0, .max = 16, .exclusive_min = true},

@@ -86,8 +86,8 @@ struct AugmentOptions {
   double rotate_deg = 0;
   std::optional<std::array<double, 2>> scale,
       elastic;  // elastic: standard deviation of shifts, distance of points
-  double noise_std = 0;
-  std::optional<std::array<double, 2>> blur_sigma, brightness, contrast, gamma, low_resolution;
+  std::optional<std::array<double, 2>> noise_std,  // both the same: always that
+      blur_sigma, brightness, contrast, gamma, low_resolution;
   AugmentProbability probability;
 };
 

@@ -24,7 +24,7 @@ PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataO
 
 struct CasePrediction {
   std::vector<std::int32_t> labels;     // class of the largest score, the lowest of equal ones; [Z, Y, X]
-  std::optional<Volume> probabilities;  // [K, Z, Y, X]
+  std::optional<Volume> probabilities;  // [K, Z, Y, X]; K regions with data.regions
 };
 
 struct PredictionRequest {
@@ -40,6 +40,7 @@ PredictionRequest prediction_request(const LabelMap& labels);
 // Runs the models over the whole case; the result lies on the grid of its source (info().geometry), to which
 // logits of a resampled case go back linearly, as nnU-Net resamples probabilities. One model: the class of
 // the largest logit; several, or probabilities asked for: softmax of each model's logits, and their mean.
+// Regions: sigmoid of each model's logits, and their mean.
 // Error{kNumeric} if a logit is NaN.
 CasePrediction predict_case(const PreparedCase& source, const WindowOptions& options,
                             std::span<const PatchModel> models, const PredictionRequest& request);

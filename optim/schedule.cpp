@@ -57,7 +57,9 @@ Fields fields(ScheduleOptions& o) {
                {"poly", ScheduleKind::kPoly},
                {"plateau", ScheduleKind::kPlateau},
                {"onecycle", ScheduleKind::kOneCycle}},
-              "Shape of the learning rate over the applied steps")
+              "Shape of the learning rate over the applied steps; onecycle moves the rate alone, momentum "
+              "and beta1 "
+              "stay (PyTorch's default cycles them too)")
       .number("power", o.power, {.min = 0, .max = 100}, "Of (1 - t/T)^power")
       .number("min_factor", o.min_factor, {.min = 0, .max = 1}, "Floor of cosine and plateau as a part of lr")
       .integer("every", o.every, {.min = 1, .max = 1'000'000'000}, "Steps between two falls", "steps")

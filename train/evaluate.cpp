@@ -21,9 +21,6 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
   };
 }
 
-namespace {
-
-// Classes, or the regions of the job with the classes that they hold.
 std::vector<ScoredRegion> scored_regions(const LabelMap& labels) {
   if (labels.regions() == 0) return regions_of_classes(labels.names());
   std::vector<ScoredRegion> regions{{labels.names().front(), {0}}};
@@ -34,8 +31,6 @@ std::vector<ScoredRegion> scored_regions(const LabelMap& labels) {
   }
   return regions;
 }
-
-}  // namespace
 
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const EvaluationRequest& request, const PatchModel& model) {

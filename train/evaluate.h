@@ -18,6 +18,10 @@ namespace tandem {
 // Error{kStopped} is thrown. `model` must outlive the callback.
 PatchModel patch_model(const Context& context, Module& model, std::function<bool()> should_stop = {});
 
+// What the scores of a job are of: its classes, or the regions with the classes that they hold; the
+// background first.
+std::vector<ScoredRegion> scored_regions(const LabelMap& labels);
+
 // One case that was scored; the references hold while it is looked at.
 struct ScoredCase {
   const PreparedCase& source;

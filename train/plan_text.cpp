@@ -7,6 +7,7 @@
 #include "core/base/counted.h"
 #include "core/config/numbers.h"
 #include "core/config/tree.h"
+#include "data/spatial.h"
 #include "train/plan.h"
 
 namespace tandem {
@@ -139,14 +140,15 @@ std::string plan_text(const PlanSurvey& survey, const JobPlan& plan, const std::
       counted(cases, "case"), quoted(name));
   text += data_lines(survey, plan, data_paths);
   text += fmt::format(
-      "augment:\n  mirror: {}{}\n  rotate_deg: 30\n  scale: [0.7, 1.4]\n  noise_std: 0.1\n  blur_sigma: "
+      "augment:\n  mirror: {}{}\n  rotate_deg: {}\n  scale: [0.7, 1.4]\n  noise_std: [0, 0.1]\n  blur_sigma: "
       "[0.5, 1]\n"
       "  brightness: [0.75, 1.25]\n  contrast: [0.75, 1.25]\n  low_resolution: [0.5, 1]\n  gamma: [0.7, "
       "1.5]\n"
       "  probability: {{noise: 0.1, brightness: 0.15}}\n\n",
       names_sides(survey.data) ? "[z, y]" : "[z, y, x]",
       names_sides(survey.data) ? "            # not x: class names say left or right"
-                               : "         # leave an axis out where its sides differ in meaning");
+                               : "         # leave an axis out where its sides differ in meaning",
+      is_flat_patch(plan.network.topology.patch) ? "180           # about z alone: the patch is flat" : "30");
   text += network_lines(survey, plan, memory_gb);
   text += fmt::format(
       "loss: {{name: {}, dice: {{batch: {}, background: false}}}}   # batch: where a patch is less than "

@@ -1,6 +1,5 @@
 """What goes wrong around a run: folders, data, memory, locale, a second trainer, a death at any call."""
 import os
-import pathlib
 import re
 import resource
 import shutil
@@ -84,57 +83,69 @@ class FailureTest(harness.CommandLineTest):
         self.assertIn("step-000000010.h5", [p.name for p in run.glob("step-*.h5")])
         self.tandem("ckpt", "verify", run / "step-000000010.h5")
 
-    def test_fourteen_bad_files_are_all_listed(self):
-        folder = self.folder / "fourteen"
-        folder.mkdir()
-        names = []
+    def test_fourteen_bad_files_and_an_unreadable_one_are_all_listed(self):
+        folder = self.folder / "fifteen"
+        reasons = {}  # by name of the file: what must be said of it
 
-        def add(name, **what):
-            names.append("fourteen/" + name)
-            self.case(names[-1], **what)
-            return self.folder / (names[-1] + ".nii"), self.folder / (names[-1] + "_label.nii")
+        def add(name, reason, of="", image=None, **what):
+            """A case of its own image that is sound until the caller breaks its image, or with of="_label" its labels."""
+            reasons[f"{name}{of}.nii"] = reason
+            self.case(f"fifteen/{name}", image={(0, 0, 0): len(reasons), **(image or {})}, **what)
+            return folder / f"{name}{of}.nii"
 
-        image, _ = add("cut")
-        image.write_bytes(image.read_bytes()[:-1000])
-        image, _ = add("empty")
-        image.write_bytes(b"")
-        image, _ = add("text")
-        image.write_text("this is no image\n" * 50, encoding="utf-8")
-        image, _ = add("short_header")
-        image.write_bytes(image.read_bytes()[:200])
-        image, _ = add("huge_claim")
-        header = bytearray(image.read_bytes())
-        struct.pack_into("<8h", header, 40, 3, 32767, 32767, 32767, 1, 1, 1, 1)
-        image.write_bytes(header)
-        image, _ = add("unknown_type")
-        header = bytearray(image.read_bytes())
-        struct.pack_into("<2h", header, 70, 4711, 32)
-        image.write_bytes(header)
-        image, _ = add("folder_instead")
-        image.unlink()
-        image.mkdir()
-        image, _ = add("dangling_link")
-        image.unlink()
-        image.symlink_to(folder / "nowhere.nii")
-        _, label = add("no_label")
-        label.unlink()
-        _, label = add("other_grid")
-        self.nifti("fourteen/other_grid_label.nii", lambda x, y, z: 1, "i", SIZE + 1)
-        _, label = add("cut_label")
-        label.write_bytes(label.read_bytes()[:-8])
-        add("voxel_nan", image={(1, 2, 3): float("nan")})
-        add("unnamed_label", label={(1, 2, 3): 7})
-        _, label = add("empty_label")
-        label.write_bytes(b"")
-        self.assertEqual(len(names), 14)
+        def patch(path, at, layout, *values):
+            header = bytearray(path.read_bytes())
+            struct.pack_into(layout, header, at, *values)
+            path.write_bytes(header)
 
-        job = self.nifti_job([f"{name}.nii" for name in names] + [self.case("fourteen/sound")], "fourteen.yaml")
+        path = add("cut", "got a file of 6264 bytes, expected at least 7264")
+        path.write_bytes(path.read_bytes()[:-1000])
+        add("empty", "got 0 bytes (the file is truncated), expected 348").write_bytes(b"")
+        add("text", "sizeof_hdr: got").write_text("this is no image\n" * 50, encoding="utf-8")
+        path = add("short_header", "got 200 bytes (the file is truncated), expected 348")
+        path.write_bytes(path.read_bytes()[:200])
+        patch(add("huge_claim", "dim: got 32767 x 32767 x 32767"), 40, "<8h", 3, 32767, 32767, 32767, 1, 1, 1, 1)
+        patch(add("unknown_type", "datatype: got 4711"), 70, "<2h", 4711, 32)
+        path = add("folder_instead", "got a folder without case files")
+        path.unlink()
+        path.mkdir()
+        path = add("dangling_link", "got no such file")
+        path.unlink()
+        path.symlink_to(folder / "nowhere.nii")
+        add("unlabelled", "got no labels")
+        (folder / "unlabelled_label.nii").unlink()
+        add("other_grid", "shape z, y, x: got [13, 13, 13], expected [12, 12, 12]", "_label")
+        self.nifti("fifteen/other_grid_label.nii", lambda x, y, z: 1, "i", SIZE + 1)
+        path = add("labels_cut", "got a file of 7256 bytes, expected at least 7264", "_label")
+        path.write_bytes(path.read_bytes()[:-8])
+        add("labels_empty", "got 0 bytes (the file is truncated), expected 348", "_label").write_bytes(b"")
+        add("voxel_nan", "not finite, expected none; the first at [3, 2, 1] (z, y, x): nan", image={(1, 2, 3): float("nan")})
+        add("unnamed_value", "got value 7 in 1 voxel, the first at [3, 2, 1] (z, y, x)", "_label", label={(1, 2, 3): 7})
+        path = add("labels_unreadable", "cannot be opened: Permission denied", "_label")
+        if os.getuid() == 0:  # who may read everything: a folder stands in the place of the file
+            reasons["labels_unreadable.nii"] = "got no labels"
+            del reasons["labels_unreadable_label.nii"]
+            path.unlink()
+            path.mkdir()
+        else:
+            path.chmod(0)
+        self.assertEqual(len(reasons), 15)
+
+        names = [name.replace("_label.nii", ".nii") for name in reasons]
+        job = self.nifti_job([f"fifteen/{name}" for name in names] + [self.case("fifteen/sound")], "fifteen.yaml")
         done = self.tandem("data", "check", job, status=3)
-        for name in names:
-            self.assertIn(pathlib.Path(name).name, done.stdout + done.stderr)
-        done = self.tandem("train", job, "--run-dir", self.folder / "run fourteen", "--no-progress", status=3)
-        self.assertIn("fourteen/", done.stderr)
-        self.assertFalse((self.folder / "run fourteen").exists())
+        lines = done.stdout.splitlines()
+        for name, reason in reasons.items():
+            # What a file holds is said once: one line, its name, a colon, the reason.
+            said = [line for line in lines if f"/{name}: " in line]
+            self.assertEqual(len(said), 1, f"{name}: {done.stdout}")
+            self.assertTrue(said[0].startswith("error: "), said[0])
+            self.assertIn(reason, said[0].split(f"/{name}: ", 1)[1])
+        self.assertNotIn("sound", done.stdout)
+        self.assertIn("15 cases, 15 errors, 0 warnings", lines)
+        done = self.tandem("train", job, "--run-dir", self.folder / "run fifteen", "--no-progress", status=3)
+        self.assertIn("fifteen/", done.stderr)
+        self.assertFalse((self.folder / "run fifteen").exists())
 
     def test_folders_that_cannot_hold_a_run(self):
         job = self.job(iterations=2)

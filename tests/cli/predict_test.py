@@ -1,23 +1,13 @@
 """eval and predict: files, ensembles, probabilities, clean-up, folders, and what they take."""
 import array
 import csv
-import gzip
 import json
 import pathlib
-import struct
+import subprocess
 
 import harness
 
 NAMES = ["hip", "gluteus_maximus", "gluteus_medius", "iliopsoas", "autochthon"]
-
-
-def nifti(path):
-    """Sizes and values of a .nii.gz file of int16, int32, uint8, float32 or uint16, little-endian."""
-    data = gzip.decompress(path.read_bytes())
-    rank, *sizes = struct.unpack_from("<8h", data, 40)
-    code = {2: "B", 4: "h", 8: "i", 16: "f", 512: "H"}[struct.unpack_from("<h", data, 70)[0]]
-    offset = int(struct.unpack_from("<f", data, 108)[0])
-    return tuple(sizes[:rank]), array.array(code, data[offset:])
 
 
 class PredictTest(harness.CommandLineTest):
@@ -114,7 +104,7 @@ class PredictTest(harness.CommandLineTest):
 
         def predict(run, name, *words):
             self.tandem("predict", run, "--input", self.image, "--output", self.folder / name, "predict.mirror_tta=false", *words)
-            return nifti(self.folder / name)
+            return harness.nifti(self.folder / name)
         values = [predict(run, f"cross {i} p.nii.gz", "predict.save=probabilities")[1] for i, run in enumerate(folds)]
         both = f"predict.ensemble=['{folds[0]}', '{folds[1]}']"
         averaged = predict(folds[0], "cross p.nii.gz", both, "predict.save=probabilities")[1]
@@ -139,7 +129,7 @@ class PredictTest(harness.CommandLineTest):
         references = self.folder / "cross references"
         references.mkdir()
         (references / "phantom.nii.gz").write_bytes((self.folder / "phantom labels.nii.gz").read_bytes())
-        truth = nifti(references / "phantom.nii.gz")[1]
+        truth = harness.nifti(references / "phantom.nii.gz")[1]
         scores = json.loads(self.tandem("eval", folds[0], "--predictions", self.folder / "cross labels", "--labels", references,
                                         "--json").stdout)
         members = {"hip": (77, 78), "gluteus_maximus": (80, 81), "gluteus_medius": (82, 83), "iliopsoas": (88, 89),
@@ -167,14 +157,27 @@ class PredictTest(harness.CommandLineTest):
     def test_probabilities_and_hdf5(self):
         for name in ("p.h5", "p.nii.gz"):
             self.predict("predict.save=probabilities", output=name)
-            self.assertGreater((self.folder / name).stat().st_size, 32 ** 3)
         self.predict(output="labels.h5")
+        shape, values = harness.nifti(self.folder / "p.nii.gz")
+        self.assertEqual(shape, (32, 32, 32, 1 + len(NAMES)))
+        self.assertTrue(all(0 <= value <= 1 for value in values))
+        # HDF5 (C, Z, Y, X) in C order is NIfTI's (X, Y, Z, C) in Fortran order: the same numbers one after the other.
+        script = ("import array, h5py, sys\n"
+                  "p, l = (h5py.File(n)['predictions'] for n in sys.argv[1:3])\n"
+                  "print(p.shape, p.dtype, l.shape, l.dtype, [n.decode() for n in p.attrs['class_names']] == "
+                  "[n.decode() for n in l.attrs['class_names']])\n"
+                  "open(sys.argv[3], 'wb').write(p[...].tobytes())\n")
+        raw = self.folder / "p.raw"
+        read = subprocess.run([harness.python_with("h5py"), "-c", script, self.folder / "p.h5",
+                               self.folder / "labels.h5", raw], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(read.strip(), f"({1 + len(NAMES)}, 32, 32, 32) float32 (32, 32, 32) uint16 True")
+        self.assertEqual(array.array("f", raw.read_bytes()), values)
 
     def test_probabilities_sum_to_one_and_the_largest_is_the_label(self):
         self.predict("predict.save=probabilities", output="values.nii.gz")
         self.predict(output="values labels.nii.gz")
-        shape, probabilities = nifti(self.folder / "values.nii.gz")
-        grid, labels = nifti(self.folder / "values labels.nii.gz")
+        shape, probabilities = harness.nifti(self.folder / "values.nii.gz")
+        grid, labels = harness.nifti(self.folder / "values labels.nii.gz")
         voxels = 32 ** 3
         self.assertEqual((shape, grid), ((32, 32, 32, 1 + len(NAMES)), (32, 32, 32)))
         known = {0: 0, 1: 77, 2: 80, 3: 82, 4: 88, 5: 86}  # the first stored value of each class

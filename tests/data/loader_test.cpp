@@ -91,7 +91,7 @@ TEST(Loader, WorkersShareTheCasesWhereverTheyLie) {
     files.push_back((folder / name).string());
   }
   DataOptions data = testing::plain_options(files);
-  const AugmentOptions augment{.mirror = {"x"}, .rotate_deg = 15, .noise_std = 0.1};
+  const AugmentOptions augment{.mirror = {"x"}, .rotate_deg = 15, .noise_std = {{0.1, 0.1}}};
   std::vector<std::vector<double>> expected;
   for (const CacheKind cache : {CacheKind::kRam, CacheKind::kDisk, CacheKind::kNone})
     for (const std::int64_t workers : {0, 4}) {
