@@ -11,11 +11,13 @@ import resource
 import shutil
 import subprocess
 import sys
+import unittest
 
 import harness
 
 REAL = pathlib.Path(harness.PROGRAM).parent / "libtandem_cuda.so"
 NAME = REAL.name
+FAKE_SOURCE = harness.SOURCE / "tests/cli/fake_cuda_plugin.cpp"
 NO_DEVICE = "no CUDA device: "
 HAS_DRIVER = os.path.exists("/dev/nvidiactl")
 
@@ -25,17 +27,15 @@ def compile_library(output, source, *flags):
                    check=True)
 
 
-class CudaPluginTest(harness.CommandLineTest):
+class PluginCase(harness.CommandLineTest):
+    """A copy of the program where no plug-in lies beside it."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.bin = cls.folder / "bin"
-        cls.bin.mkdir()
-        cls.program = shutil.copy(harness.PROGRAM, cls.bin / "tandem")
-        cls.fakes = cls.folder / "fakes"
-        cls.fakes.mkdir()
-        cls.fake = cls.fakes / NAME
-        compile_library(cls.fake, harness.SOURCE / "tests/cli/fake_cuda_plugin.cpp")
+        home = cls.folder / "bin"
+        home.mkdir()
+        cls.program = shutil.copy(harness.PROGRAM, home / "tandem")
 
     def run_program(self, *words, status=0, plugin=None, program=None, **environment):
         """`plugin`: TANDEM_PLUGIN_PATH. Returns the finished process."""
@@ -67,6 +67,18 @@ class CudaPluginTest(harness.CommandLineTest):
             self.assertFalse(run.exists())
         self.run_program("train", self.job(), "--dry-run", **where)
         return machine
+
+
+class PluginTest(PluginCase):
+    """With plug-ins made here."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.fakes = cls.folder / "fakes"
+        cls.fakes.mkdir()
+        cls.fake = cls.fakes / NAME
+        compile_library(cls.fake, FAKE_SOURCE)
 
     def test_no_program_links_a_cuda_library(self):
         programs = [p for p in pathlib.Path(harness.PROGRAM).parent.iterdir()
@@ -113,7 +125,7 @@ class CudaPluginTest(harness.CommandLineTest):
         compile_library(other, source)
         self.expect_refused(f"{other} is no plug-in of Tandem", "tandem_cuda_abi", plugin=other)
         needing = self.folder / "needing.so"
-        compile_library(needing, harness.SOURCE / "tests/cli/fake_cuda_plugin.cpp", "-DFAKE_NEEDS", f"-L{self.folder}", "-lother")
+        compile_library(needing, FAKE_SOURCE, "-DFAKE_NEEDS", f"-L{self.folder}", "-lother")
         other.unlink()
         self.expect_refused(f"the plug-in {needing} needs a library that is missing: libother.so:", plugin=needing)
 
@@ -158,13 +170,13 @@ class CudaPluginTest(harness.CommandLineTest):
             self.assertIn(f"[device] got '{word}', expected auto, cpu, cuda or cuda:N", error)
 
 
-class RealPluginTest(CudaPluginTest):
+class RealPluginTest(PluginCase):
     """The plug-in as it was built."""
 
     @classmethod
     def setUpClass(cls):
         if not REAL.exists():
-            raise harness.unittest.SkipTest("this build has no CUDA plug-in (TANDEM_CUDA)")
+            raise unittest.SkipTest("this build has no CUDA plug-in (TANDEM_CUDA)")
         super().setUpClass()
 
     def test_without_a_driver(self):
