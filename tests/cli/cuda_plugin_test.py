@@ -189,6 +189,16 @@ class RealPluginTest(PluginCase):
         machine = self.expect_refused("there is no NVIDIA driver (libcuda.so.1", plugin=REAL)
         self.assertEqual(machine["cuda"]["plugin"], str(REAL))
 
+    def test_with_a_driver_that_gives_no_device(self):
+        driver = self.folder / "driver"
+        driver.mkdir()
+        compile_library(driver / "libcuda.so.1", harness.SOURCE / "tests/cli/fake_cuda_driver.cpp", "-Wl,-soname,libcuda.so.1")
+        for version, error, reason in ((12040, 0, "the NVIDIA driver is too old: it knows CUDA 12.4, the plug-in needs CUDA 13."),
+                                       (13000, 100, "the NVIDIA driver shows no device: "),
+                                       (13000, 803, "the NVIDIA driver failed: system has unsupported display driver"),
+                                       (13000, 0, "the NVIDIA driver failed: ")):
+            self.expect_refused(reason, plugin=REAL, LD_LIBRARY_PATH=str(driver), FAKE_DRIVER=str(version), FAKE_INIT=str(error))
+
     def test_with_a_missing_dependency(self):
         for name in (b"libcudnn.so.9", b"libcublasLt.so.13"):
             broken = self.folder / "broken" / NAME
@@ -228,7 +238,7 @@ def call_functions(path):
                 assert answer == none, (size, answer)
             if text is not None:
                 assert text.raw[size:600] == b"#" * (600 - size), size
-                assert size == 0 or (text.value == b"there is no NVIDIA driver (libcuda.so.1 cannot be loaded)"[:size - 1]), text.value
+                assert size == 0 or (text.value == b"there is no NVIDIA driver (libcuda.so.1 cannot be used)"[:size - 1]), text.value
     library.tandem_cuda_destroy(None)
     print("fine")
 

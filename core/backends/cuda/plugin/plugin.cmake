@@ -12,8 +12,9 @@ elseif(TANDEM_SANITIZE)
   set(cuda_missing "the CUDA libraries do not run under sanitizers")
 else()
   find_package(CUDAToolkit 13.0 QUIET)
-  find_path(TANDEM_CUDNN_INCLUDE cudnn_version.h HINTS ENV CUDNN_ROOT PATHS ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
-  find_library(TANDEM_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ENV CUDNN_ROOT PATHS ${CUDAToolkit_LIBRARY_DIR}
+  # The toolkit's own cuDNN before one of the system; a wheel has libcudnn.so.9 without a libcudnn.so.
+  find_path(TANDEM_CUDNN_INCLUDE cudnn_version.h HINTS ENV CUDNN_ROOT ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  find_library(TANDEM_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ENV CUDNN_ROOT ${CUDAToolkit_LIBRARY_DIR}
                PATH_SUFFIXES lib lib64)
   mark_as_advanced(TANDEM_CUDNN_INCLUDE TANDEM_CUDNN_LIBRARY)
   if(TANDEM_CUDNN_INCLUDE)

@@ -39,7 +39,7 @@ std::string driver_reason(cudaError_t error) {
   if (error != cudaErrorInsufficientDriver) return "the NVIDIA driver failed: " + text_of(error);
   int known = 0;  // stays 0 without a driver
   if (cudaDriverGetVersion(&known) != cudaSuccess || known == 0)
-    return "there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
+    return "there is no NVIDIA driver (libcuda.so.1 cannot be used)";
   return "the NVIDIA driver is too old: it knows CUDA " + cuda_version(known) + ", the plug-in needs CUDA " +
          cuda_version(CUDART_VERSION);
 }
