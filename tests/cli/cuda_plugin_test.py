@@ -166,7 +166,7 @@ class PluginTest(PluginCase):
 
     def test_words_that_name_no_device(self):
         for word in ("gpu", "cuda:", "cuda:-1", "cuda:x", "cuda1", "cuda:1x", "cuda:99999999999"):
-            error = self.run_program("train", self.job(), f"device={word}", "--run-dir", self.folder / "none", status=2).stderr
+            error = self.run_program("train", self.job(), f'device="{word}"', "--run-dir", self.folder / "none", status=2).stderr
             self.assertIn(f"[device] got '{word}', expected auto, cpu, cuda or cuda:N", error)
 
 

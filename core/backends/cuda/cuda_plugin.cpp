@@ -57,6 +57,11 @@ std::string one_line(Text& text) {
   return one_line(std::string_view(text.data()));
 }
 
+std::string loader_text() {
+  const char* const text = ::dlerror();
+  return one_line(text == nullptr ? "no reason given" : text);
+}
+
 // The file of $TANDEM_PLUGIN_PATH or beside the program; empty where neither exists.
 fs::path find_file() {
   std::error_code error;
@@ -99,7 +104,7 @@ std::string load(Opened& opened) {
   opened.plugin.file = find_file().string();
   const std::string& file = opened.plugin.file;
   void* const library = ::dlopen(file.empty() ? kFileName.data() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return loader_reason(file, one_line(::dlerror()));
+  if (library == nullptr) return loader_reason(file, loader_text());
   decltype(&tandem_cuda_abi) abi = nullptr;
   Functions& functions = opened.functions;
   const bool complete = find(library, "tandem_cuda_abi", abi) &&
@@ -110,8 +115,7 @@ std::string load(Opened& opened) {
   Dl_info place{};
   if (file.empty() && abi != nullptr && ::dladdr(reinterpret_cast<void*>(abi), &place) != 0)
     opened.plugin.file = place.dli_fname;
-  if (!complete)
-    return fmt::format("{} is no plug-in of Tandem: {}", opened.plugin.file, one_line(::dlerror()));
+  if (!complete) return fmt::format("{} is no plug-in of Tandem: {}", opened.plugin.file, loader_text());
   const std::uint64_t theirs = abi();
   if (theirs == plugin_abi()) return "";
   return fmt::format("the plug-in {} is of another build: got interface {:016x}, expected {:016x}",
