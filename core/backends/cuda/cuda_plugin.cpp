@@ -182,8 +182,9 @@ Opened look() {
   return opened;
 }
 
+// Never destroyed: a backend that lives until the end of the process closes its device through it.
 const Opened& opened() {
-  static const Opened once = look();
+  static const Opened& once = *new Opened(look());
   return once;
 }
 
@@ -196,7 +197,8 @@ void DestroyDevice::operator()(DeviceApi* api) const { opened().functions.destro
 DevicePointer open_device(std::int64_t index) {
   const auto devices = static_cast<std::int64_t>(plugin().devices.size());
   if (index < 0 || index >= devices)
-    fail(ErrorKind::kDevice, "[device] cuda:{}: got device {}, expected one of {}", index, index, devices);
+    fail(ErrorKind::kDevice, "[device] cuda:{}: got device {}, expected a number below {}", index, index,
+         devices);
   Text text{};
   DeviceApi* const api = opened().functions.create(static_cast<std::int32_t>(index), text.data(),
                                                    static_cast<std::int32_t>(text.size()));
