@@ -9,18 +9,12 @@
 #include "core/base/error.h"
 #include "data/nnunet.h"
 #include "data/segmentation_metrics.h"
+#include "train/device_choice.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
-
-bool is_device_name(const std::string& text) {
-  constexpr std::string_view kNumbered = "cuda:";
-  if (text == "auto" || text == "cpu" || text == "cuda") return true;
-  return text.starts_with(kNumbered) && text.size() > kNumbered.size() && text.size() <= 8 &&
-         text.find_first_not_of("0123456789", kNumbered.size()) == std::string::npos;
-}
 
 }  // namespace
 
@@ -244,18 +238,6 @@ DType compute_dtype(ComputeChoice choice) {
 
 Precision precision_of(const PrecisionOptions& options) {
   return {compute_dtype(options.compute), options.fp32_layers, options.low_layers};
-}
-
-std::optional<std::string> missing_device(const std::string& text) {
-  if (text == "auto" || text == "cpu") return std::nullopt;
-  return fmt::format("got {}, expected auto or cpu: this build has no CUDA backend", text);
-}
-
-Device device_of(const std::string& text) {
-  check_internal(is_device_name(text), "a device that fields() does not allow: " + text);
-  if (const auto missing = missing_device(text))
-    throw Error(ErrorKind::kDevice, "[device] " + *missing, "Use device: cpu or auto.");
-  return kCpuDevice;
 }
 
 }  // namespace tandem

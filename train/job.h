@@ -106,9 +106,5 @@ JobOptions load_job(const std::filesystem::path& path, const std::vector<std::st
 DType compute_dtype(ComputeChoice choice);
 // Precision as the ParamStore takes it.
 Precision precision_of(const PrecisionOptions& options);
-// Why the device `text` (auto | cpu | cuda | cuda:N) is not there; nothing if it is.
-std::optional<std::string> missing_device(const std::string& text);
-// The device of `text` (auto | cpu | cuda | cuda:N). Throws Error{kDevice} when it is not there.
-Device device_of(const std::string& text);
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include "core/params/name_patterns.h"
 #include "data/patch_sampler.h"
 #include "data/volume.h"
+#include "train/device_choice.h"
 #include "train/init_from.h"
 #include "train/job_warnings.h"
 
@@ -84,7 +85,8 @@ void check_training(const JobOptions& job, ErrorList& errors) {
 bool check_device(const JobOptions& job, ErrorList& errors) {
   if (errors.is_any_wrong(Keys{"device"})) return false;
   const std::optional<std::string> missing = missing_device(job.device);
-  if (missing) errors.rule("device", *missing, "use device: cpu or auto");
+  if (missing)
+    errors.rule("device", *missing, "use device: cpu or auto; docs/gpu.md says what to do about the reason");
   return missing.has_value();
 }
 

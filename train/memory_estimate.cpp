@@ -15,6 +15,7 @@
 #include "data/split.h"
 #include "data/voxel_source.h"
 #include "train/criterion.h"
+#include "train/device_choice.h"
 #include "train/evaluate.h"
 #include "train/session.h"
 #include "train/trainer.h"

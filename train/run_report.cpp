@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/backends/cpu/isa.h"
+#include "core/backends/cuda/cuda_plugin.h"
 #include "core/base/counted.h"
 #include "core/base/parallel.h"
 #include "train/metrics_log.h"
@@ -131,6 +132,7 @@ std::string start_report(const JobOptions& job, const ModelSession& session, Tra
   std::string text = fmt::format("{} ({}, {}), compute {}: {}", name(context.device), name(cpu_isa()),
                                  counted(compute_threads(), "thread"), name(context.compute),
                                  arithmetic_text(context.compute));
+  if (job.device == "auto" && !cuda::plugin().usable()) text += "\n" + cuda::plugin().reason;
   text +=
       fmt::format("\n{}: {}; {}, {}; {} of batch {} x {}", job.model.name,
                   counted(trainer.params().parameter_count(), "parameter"), counted(cases, "training case"),

@@ -9,6 +9,7 @@
 #include "core/base/parallel.h"
 #include "data/fingerprint.h"
 #include "data/volume.h"
+#include "train/device_choice.h"
 #include "train/job_check.h"
 #include "train/trainer.h"
 

@@ -141,10 +141,10 @@ TEST_F(Cli, VersionAndDoctorAsTextAndJson) {
   const auto version = nlohmann::json::parse(run("version --json").out);
   EXPECT_TRUE(version.at("libraries").contains("oneDNN"));
   const auto doctor = nlohmann::json::parse(run("doctor --json").out);
-  EXPECT_EQ(doctor.at("device"), "no CUDA device: CPU");
+  EXPECT_TRUE(doctor.at("cuda").at("usable").get<bool>() || doctor.at("device") == "cpu");
   EXPECT_GE(doctor.at("threads").at("usable_cores").get<int>(), 1);
   EXPECT_GT(doctor.at("memory").at("total_bytes").get<std::int64_t>(), 1 << 20);
-  EXPECT_NE(run("doctor").out.find("\ndevice   no CUDA device: CPU\n"), std::string::npos);
+  EXPECT_NE(run("doctor").out.find("\ndevice   "), std::string::npos);
   EXPECT_EQ(run("doctor --json").code, 0);
 }
 

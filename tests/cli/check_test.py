@@ -6,7 +6,7 @@ from harness import CommandLineTest, main
 
 DATA = "data: {train: [left.h5], labels: {background: 0, hip: [77, 78], spine: 80}, other_labels: background}\n"
 REFUSED = {  # what is added to a sound job: what the text must say
-    "device: cuda:1": "'device': got cuda:1, expected auto or cpu: this build has no CUDA backend",
+    "device: cuda:1": "'device': got cuda:1, expected auto or cpu: no CUDA device: ",
     "device: gpu": "'device': got 'gpu', expected auto, cpu, cuda or cuda:N",
     "patch: {size: [8, 9, 8]}": "'patch.size': got [8, 9, 8], expected multiples of [2, 2, 2]",
     "patch: {size: [2, 2, 2]}": "one voxel at the coarsest stage",
