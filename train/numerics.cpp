@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view kCast = "cast";
+constexpr std::string_view kCast = "cast", kInputImage = "the input image";
 
 struct SeenEnough {};
 
@@ -30,7 +30,8 @@ class Finder {
     params_.zero_gradients();
     for (const Batch& batch : batches) {
       if (const auto element = first_nonfinite(batch.image)) {
-        cause_ = NonfiniteCause{.op = "data", .tensor = "image"};
+        cause_ = NonfiniteCause{
+            .place = std::string(kInputImage), .is_input = true, .op = "data", .tensor = "image"};
         describe(*element, batch.image.shape(), batch);
         return cause_;
       }
@@ -48,6 +49,8 @@ class Finder {
   bool run(const Batch& batch, const ReplayRequest& request) {
     occurrences_.clear();
     last_output_ = {};
+    first_layer_.clear();
+    last_layer_.clear();
     try {
       replay_(batch, request);
     } catch (const SeenEnough&) {
@@ -80,19 +83,32 @@ class Finder {
       cause_ = NonfiniteCause{
           .in_backward = backward, .layer = place.layer, .op = place.op, .tensor = place.tensor};
       place_ = std::move(place);
+      if (!backward) locate();
       describe(*element, tensor.shape(), batch);
       throw SeenEnough();
     };
     return {.ops =
                 [this, look](std::string_view op, const std::string& layer, const Tensor& value) {
                   const bool is_cast = op == kCast && !last_output_.layer.empty();
+                  if (first_layer_.empty()) first_layer_ = layer;
                   look(false, place_of(op, is_cast ? last_output_.layer : layer, "output"), value);
                   last_output_ = {layer, value};
+                  if (!layer.empty()) last_layer_ = layer;
                 },
             .gradients =
                 [this, look](const GradientEvent& e) {
                   look(true, place_of(e.op, e.module, tensor_name(e)), e.gradient);
                 }};
+  }
+
+  // Where in the forward pass the cause lies, beyond its layer.
+  void locate() {
+    cause_.is_input = cause_.op == kCast && !last_output_.value.defined();
+    cause_.reads_input = !cause_.layer.empty() && cause_.layer == first_layer_;
+    if (cause_.is_input)
+      cause_.place = kInputImage;
+    else if (cause_.layer.empty() && !last_layer_.empty())
+      cause_.place = "after layer " + last_layer_;
   }
 
   void describe(const NonfiniteElement& element, const Shape& shape, const Batch& batch) {
@@ -121,6 +137,7 @@ class Finder {
         const auto element = first_nonfinite(weight);
         if (!element) continue;
         cause_.tensor = segment.name;
+        cause_.reads_input = false;
         cause_.index = element->index;
         cause_.value = element->value;
         cause_.magnitude = std::abs(value_at(ParamStore::view(segment, flat.master), element->index));
@@ -133,6 +150,10 @@ class Finder {
   void measure(const Batch& batch) {
     const bool is_weight = !cause_.in_backward && cause_.tensor != "output";
     if (is_weight || std::isnan(cause_.value)) return;
+    if (cause_.is_input) {
+      cause_.magnitude = std::abs(value_at(batch.image, cause_.index));
+      return;
+    }
     if (cause_.op == kCast && !cause_.in_backward) {  // in FP32 there is none
       if (last_output_.value.defined() && last_output_.value.shape() == cause_shape_)
         cause_.magnitude = std::abs(value_at(last_output_.value, cause_.index));
@@ -170,7 +191,8 @@ class Finder {
 
   ParamStore& params_;
   const Replay& replay_;
-  Output last_output_;  // of the pass; a cast belongs to the layer whose output it rounds
+  Output last_output_;                    // of the pass; a cast belongs to the layer whose output it rounds
+  std::string first_layer_, last_layer_;  // of the forward pass so far
   std::map<std::string, int> occurrences_;
   NonfiniteCause cause_;
   Shape cause_shape_;
@@ -191,6 +213,7 @@ std::optional<NonfiniteCause> find_nonfinite(std::span<const Batch> batches, Par
 std::string to_text(const NonfiniteCause& c) {
   std::string text = c.in_backward ? "backward" : "forward";
   if (!c.layer.empty()) text += ", layer " + c.layer;
+  if (!c.place.empty()) text += ", " + c.place;
   text += fmt::format(", op {}, {} at {} = {}", c.op, c.tensor, index_text(c.index), c.value);
   if (std::isfinite(c.magnitude)) text += fmt::format(" (|x| = {:.4g} without 16-bit rounding)", c.magnitude);
   std::string samples;
@@ -198,9 +221,27 @@ std::string to_text(const NonfiniteCause& c) {
   return text + (c.samples.size() == 1 ? ", sample " : ", samples ") + samples;
 }
 
+NonfiniteSource source_of(const NonfiniteCause& c) {
+  if (c.op == "data") return NonfiniteSource::kData;
+  const bool is_weight = !c.in_backward && c.tensor != "output";
+  if (!std::isfinite(c.magnitude)) return is_weight ? NonfiniteSource::kWeight : NonfiniteSource::kAnyFormat;
+  if (c.is_input) return NonfiniteSource::kInput;
+  return c.in_backward ? NonfiniteSource::kBackward : NonfiniteSource::kForward;
+}
+
+std::string layer_cured_by_fp32(const NonfiniteCause& c, const ParamStore& params) {
+  const ParamSegment* weight = params.find(c.layer + ".weight");
+  const bool is_rounded = weight != nullptr && weight->region == ParamRegion::kCast &&
+                          is_16_bit_float(params.region(weight->region).copy.dtype());
+  const bool is_its_own = c.op != kCast;  // else the layer's output is FP32 already
+  return source_of(c) == NonfiniteSource::kForward && is_rounded && is_its_own ? c.layer : "";
+}
+
 JsonObject to_json(const NonfiniteCause& c) {
   JsonObject object;
-  object.add("pass", c.in_backward ? "backward" : "forward").add("layer", c.layer).add("op", c.op);
+  object.add("pass", c.in_backward ? "backward" : "forward").add("layer", c.layer);
+  if (!c.place.empty()) object.add("place", c.place);
+  object.add("op", c.op);
   object.add("tensor", c.tensor).add("index", c.index).add("value", c.value).add("magnitude", c.magnitude);
   object.add("samples", c.samples);
   return object;

@@ -13,6 +13,7 @@
 #include "core/autograd/tape.h"
 #include "core/params/param_store.h"
 #include "data/loader.h"
+#include "optim/loss_scaler.h"
 
 namespace tandem {
 
@@ -21,8 +22,11 @@ class JsonObject;
 // The first non-finite value of a step in order of execution.
 struct NonfiniteCause {
   bool in_backward = false;
-  std::string layer;  // dotted path of the module, "enc0.conv1"; empty outside of modules (image, loss)
-  std::string op;     // "conv", "instance_norm", "dice_ce"; "data" for the batch itself
+  std::string layer;      // dotted path of the module, "enc0.conv1"; empty outside of modules (image, loss)
+  std::string place;      // where layer is empty in a forward pass: "the input image", "after layer head0"
+  bool is_input = false;  // the image itself, or what it is in the compute dtype
+  bool reads_input = false;  // layer is the first one of the pass
+  std::string op;            // "conv", "instance_norm", "dice_ce"; "data" for the batch itself
   std::string
       tensor;  // "image", "output", "input gradient", "enc0.conv1.weight", "gradient of enc0.conv1.weight"
   std::vector<std::int64_t> index;  // logical (n, c, d, h, w); of a weight k, c, taps
@@ -36,8 +40,14 @@ struct NonfiniteCause {
 // "forward, layer enc0.conv1, op conv, output at [0, 3, 1, 2, 2] = inf (|x| = 7.1e4 without rounding),
 // samples case1": one line.
 std::string to_text(const NonfiniteCause& cause);
-// The members "pass", "layer", "op", "tensor", "index", "value", "magnitude", "samples".
+// The members "pass", "layer", "place" (where there is one), "op", "tensor", "index", "value", "magnitude",
+// "samples".
 JsonObject to_json(const NonfiniteCause& cause);
+
+NonfiniteSource source_of(const NonfiniteCause& cause);
+// The layer that keeps the value finite when it computes in FP32; empty if none does for certain: a gradient
+// is rounded to 16 bits where it leaves such a layer, and norms follow the layer before them.
+std::string layer_cured_by_fp32(const NonfiniteCause& cause, const ParamStore& params);
 
 // How one micro-batch is to be run again.
 struct ReplayRequest {

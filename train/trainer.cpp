@@ -129,10 +129,12 @@ void Trainer::explain(const std::vector<Batch>& batches) {
 }
 
 ScalerDiagnosis Trainer::diagnosis() const {
-  ScalerDiagnosis d{.base_lr = options_.optimizer.lr};
+  ScalerDiagnosis d{.base_lr = options_.optimizer.lr, .clip_norm = options_.clip_norm};
   if (report_.cause) {
     d.first_nonfinite = to_text(*report_.cause);
-    d.layer = report_.cause->layer;
+    d.source = source_of(*report_.cause);
+    d.fp32_layer = layer_cured_by_fp32(*report_.cause, params_);
+    d.reads_input = report_.cause->reads_input;
   } else if (report_.event != StepEvent::kGood) {
     d.first_nonfinite =
         "no single value: the norm of the gradients, or a second pass over the batch was finite";
