@@ -36,13 +36,13 @@ class ReportTest(harness.CommandLineTest):
                           "Gradient norm, unscaled, before clipping", "Time of a step"])
         for title, body in charts:
             self.assertRegex(body, r'<path [^>]*d="M[^"]*[LHV]', title)
-        table = re.search(r"<h2>Validation cases at step 12</h2>.*?<h3>Dice</h3>\s*(<table>.*?</table>)", page, re.DOTALL)[1]
+        table = re.search(r"<h2>Validation cases at step 12</h2>.*?<h3>Dice</h3>.*?(<table>.*?</table>)", page, re.DOTALL)[1]
         rows = [[re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
                 for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)]
         dice = [line for line in self.metrics(run) if line["kind"] == "val"][-1]["dice"]
         self.assertEqual(rows[0], ["case", "mean", *dice])
         self.assertEqual(len(rows), 2, "one case")
-        self.assertEqual(rows[1][0], "right")
+        self.assertEqual(rows[1][0], "phantom_x16-32_flipx", "the case by its name in right.h5")
         shown = ["–" if value is None else f"{value:.4f}" for value in dice.values()]
         self.assertEqual(rows[1][2:], shown)
         self.assertGreater(len([value for value in shown if value != "–"]), 2)
