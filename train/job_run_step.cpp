@@ -39,8 +39,8 @@ void JobRun::attempt() {
     if (outgrown || gave_up) write_step(report);
     if (outgrown && job_.precision.on_weight_overflow == "fp32_layer")
       move_to_fp32(trainer_.params().first_overflowed_copy());
-    if (gave_up && job_.precision.on_repeat_overflow == "demote" && report.cause)
-      move_to_fp32(layer_cured_by_fp32(*report.cause, trainer_.params()) + ".weight");
+    if (gave_up && job_.precision.on_repeat_overflow == "demote" && report.cause && report.cause->fp32_cures)
+      move_to_fp32(report.cause->layer + ".weight");
     if (outgrown) throw;
     keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
     save();
@@ -55,7 +55,7 @@ void JobRun::write_step(const StepReport& report) {
   metrics_->write(line);
 }
 
-// Goes on with the layer of `parameter` in FP32; returns if there is none, or it computes in FP32 already.
+// Goes on with the layer of `parameter` in FP32; returns if it computes in FP32 already.
 void JobRun::move_to_fp32(const std::string& parameter) {
   const ParamSegment* segment = trainer_.params().find(parameter);
   if (segment == nullptr || segment->region != ParamRegion::kCast) return;

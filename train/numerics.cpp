@@ -38,6 +38,7 @@ class Finder {
       if (run(batch, first_pass(batch))) {
         blame_weight();
         measure(batch);
+        try_fp32(batch);
         return cause_;
       }
     }
@@ -176,6 +177,22 @@ class Finder {
     }
   }
 
+  // Whether FP32 for the layer alone is enough: its output may be rounded to 16 bits again further on.
+  void try_fp32(const Batch& batch) {
+    const std::string name = cause_.layer + ".weight";
+    const ParamSegment* weight = params_.find(name);
+    if (source_of(cause_) != NonfiniteSource::kForward || cause_.op == kCast || weight == nullptr) return;
+    if (!is_16_bit_float(params_.region(weight->region).copy.dtype())) return;
+    bool lost = false;
+    run(batch,
+        {.fp32_weight = name, .ops = [&lost](std::string_view op, const std::string&, const Tensor& value) {
+           if (!first_nonfinite(value)) return;
+           lost = op == kCast;
+           throw SeenEnough();
+         }});
+    cause_.fp32_cures = !lost;
+  }
+
   void read(const Place& place, const Tensor& tensor, double factor) {
     if (place.layer != place_.layer || place.op != place_.op || place.tensor != place_.tensor ||
         place.occurrence != place_.occurrence)
@@ -227,14 +244,6 @@ NonfiniteSource source_of(const NonfiniteCause& c) {
   if (!std::isfinite(c.magnitude)) return is_weight ? NonfiniteSource::kWeight : NonfiniteSource::kAnyFormat;
   if (c.is_input) return NonfiniteSource::kInput;
   return c.in_backward ? NonfiniteSource::kBackward : NonfiniteSource::kForward;
-}
-
-std::string layer_cured_by_fp32(const NonfiniteCause& c, const ParamStore& params) {
-  const ParamSegment* weight = params.find(c.layer + ".weight");
-  const bool is_rounded = weight != nullptr && weight->region == ParamRegion::kCast &&
-                          is_16_bit_float(params.region(weight->region).copy.dtype());
-  const bool is_its_own = c.op != kCast;  // else the layer's output is FP32 already
-  return source_of(c) == NonfiniteSource::kForward && is_rounded && is_its_own ? c.layer : "";
 }
 
 JsonObject to_json(const NonfiniteCause& c) {
