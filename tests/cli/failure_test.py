@@ -71,21 +71,6 @@ class FailureTest(harness.CommandLineTest):
                 self.assertIn(needle, done.stderr.lower())
                 self.assertFalse(list(run.glob("step-*.h5")), "nothing was trained")
 
-    def test_values_beyond_fp16_end_with_exit_5_and_keep_the_last_good_state(self):
-        run = self.folder / "beyond"
-        plain = "augment: {mirror: []}\n"
-        job = self.nifti_job([self.case("swapped")], "beyond.yaml", plain)
-        raw = "data.normalize=[{channel: 0, kind: none}]"
-        self.tandem("train", job, "--run-dir", run, "--no-progress", raw)
-        self.case("swapped", image={(x, y, z): 1e30 for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)})
-        done = self.tandem("train", job, "--run-dir", run, "--no-progress", "--resume", "auto", "train.iterations=60", raw, status=5)
-        self.assertRegex(done.stderr, r"first not finite: forward, the input image, op cast, output at \[[01](, \d+){4}\] = inf "
-                         r"\(\|x\| = \d(\.\d+)?e\+\d\d without 16-bit rounding\), sample swapped\S* from ")
-        self.assertRegex(done.stderr, r"\n  1\. images without extreme values: +data\.normalize: \[\{channel: 0, kind: zscore\}\]\n")
-        self.assertNotIn("fp32_layers", done.stderr, "no layer can hold what the image has lost")
-        self.assertIn("step-000000010.h5", [p.name for p in run.glob("step-*.h5")])
-        self.tandem("ckpt", "verify", run / "step-000000010.h5")
-
     def test_an_image_that_the_first_convolution_cannot_hold_names_that_layer_and_both_remedies_help(self):
         run = self.folder / "loud"
         image = {(x, y, z): 5e4 + 1e3 * x for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)}
@@ -115,6 +100,21 @@ class FailureTest(harness.CommandLineTest):
         self.assertIn("Last good checkpoint: step 1.", done.stderr)
         self.assertEqual([p.name for p in sorted(run.glob("step-*.h5"))], ["step-000000001.h5"])
         self.tandem("train", job, "--run-dir", run, "--resume", "auto", "--no-progress", *words, "train.iterations=5")
+
+    def test_values_beyond_fp16_end_with_exit_5_and_keep_the_last_good_state(self):
+        run = self.folder / "beyond"
+        plain = "augment: {mirror: []}\n"
+        job = self.nifti_job([self.case("swapped")], "beyond.yaml", plain)
+        raw = "data.normalize=[{channel: 0, kind: none}]"
+        self.tandem("train", job, "--run-dir", run, "--no-progress", raw)
+        self.case("swapped", image={(x, y, z): 1e30 for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)})
+        done = self.tandem("train", job, "--run-dir", run, "--no-progress", "--resume", "auto", "train.iterations=60", raw, status=5)
+        self.assertRegex(done.stderr, r"first not finite: forward, the input image, op cast, output at \[[01](, \d+){4}\] = inf "
+                         r"\(\|x\| = \d(\.\d+)?e\+\d\d without 16-bit rounding\), sample swapped\S* from ")
+        self.assertRegex(done.stderr, r"\n  1\. images without extreme values: +data\.normalize: \[\{channel: 0, kind: zscore\}\]\n")
+        self.assertNotIn("fp32_layers", done.stderr, "no layer can hold what the image has lost")
+        self.assertIn("step-000000010.h5", [p.name for p in run.glob("step-*.h5")])
+        self.tandem("ckpt", "verify", run / "step-000000010.h5")
 
     def test_fourteen_bad_files_are_all_listed(self):
         folder = self.folder / "fourteen"
