@@ -47,6 +47,7 @@ std::string used_precision(const RunRecord& run) {
 
 std::string cause_text(const std::map<std::string, std::string>& cause) {
   std::string text = member(cause, "layer");
+  if (text.empty()) text = member(cause, "place");
   if (const std::string op = member(cause, "op"); !op.empty()) text += (text.empty() ? "" : ", ") + op;
   if (const std::string pass = member(cause, "pass"); !pass.empty()) text += " (" + pass + ")";
   return text;
@@ -68,7 +69,7 @@ std::string skip_table(const std::vector<const MetricsHistory::Step*>& skips) {
       std::ranges::any_of(skips, [](const auto* step) { return !step->cause_members.empty(); });
   std::vector<std::string> header{"step", "scale", "why"};
   if (has_causes)
-    header.insert(header.end(), {"layer, op (pass)", "tensor", "index", "magnitude", "samples"});
+    header.insert(header.end(), {"layer or place, op (pass)", "tensor", "index", "magnitude", "samples"});
   HtmlTable table(header);
   for (std::size_t i = 0; i < std::min(skips.size(), kMaxSkipRows); ++i) {
     const MetricsHistory::Step& step = *skips[i];

@@ -70,6 +70,36 @@ class FailureTest(harness.CommandLineTest):
                 self.assertIn(needle, done.stderr.lower())
                 self.assertFalse(list(run.glob("step-*.h5")), "nothing was trained")
 
+    def test_an_image_that_the_first_convolution_cannot_hold_names_that_layer_and_both_remedies_help(self):
+        run = self.folder / "loud"
+        image = {(x, y, z): 5e4 + 1e3 * x for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)}
+        job = self.nifti_job([self.case("loud", image=image)], "loud.yaml", "augment: {mirror: []}\n")
+        raw = "data.normalize=[{channel: 0, kind: none}]"
+        done = self.tandem("train", job, "--run-dir", run, "--no-progress", raw, status=5)
+        self.assertRegex(done.stderr, r"first not finite: forward, layer enc0\.conv1, op conv, output at \[[01](, \d+){4}\] = -?inf "
+                         r"\(\|x\| = \d\S*e\+\d\d without 16-bit rounding\), sample loud\S* from ")
+        self.assertRegex(done.stderr, r"1\. the layer that overflows in FP32: +precision\.fp32_layers: \[\"enc0\.conv1\"\]\n"
+                         r"  2\. images without extreme values: +data\.normalize: \[\{channel: 0, kind: zscore\}\]\n")
+        for i, words in enumerate(([raw, "precision.fp32_layers=[enc0.conv1]"], ["data.normalize=[{channel: 0, kind: zscore}]"])):
+            cured = self.folder / f"loud cured {i}"
+            self.tandem("train", job, "--run-dir", cured, "--no-progress", *words)
+            self.assertNotIn("forward", [line["event"] for line in self.metrics(cured) if line["kind"] == "step"])
+
+    def test_the_third_failed_save_in_a_row_ends_the_run_with_exit_6(self):
+        run = self.folder / "no room"
+        job = self.job("no room.yaml", iterations=20, every=1)
+        words = ("log.tensorboard=false", "log.report=false")
+        self.tandem("train", job, "--run-dir", run, "--no-progress", *words, "train.iterations=1")
+        size = (run / "step-000000001.h5").stat().st_size
+        done = subprocess.run([harness.PROGRAM, "train", job, "--run-dir", run, "--resume", "auto", "--no-progress", *words],
+                              capture_output=True, text=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2)))
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertEqual(re.findall(r"The next try is in 1 steps \((\d) of 3\)", done.stderr), ["1", "2"])
+        self.assertIn("Last good checkpoint: step 1.", done.stderr)
+        self.assertEqual([p.name for p in sorted(run.glob("step-*.h5"))], ["step-000000001.h5"])
+        self.tandem("train", job, "--run-dir", run, "--resume", "auto", "--no-progress", *words, "train.iterations=5")
+
     def test_values_beyond_fp16_end_with_exit_5_and_keep_the_last_good_state(self):
         run = self.folder / "beyond"
         plain = "augment: {mirror: []}\n"
@@ -78,8 +108,10 @@ class FailureTest(harness.CommandLineTest):
         self.tandem("train", job, "--run-dir", run, "--no-progress", raw)
         self.case("swapped", image={(x, y, z): 1e30 for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)})
         done = self.tandem("train", job, "--run-dir", run, "--no-progress", "--resume", "auto", "train.iterations=60", raw, status=5)
-        self.assertIn("layer", done.stderr)
-        self.assertIn("swapped", done.stderr, "the sample is named")
+        self.assertRegex(done.stderr, r"first not finite: forward, the input image, op cast, output at \[[01](, \d+){4}\] = inf "
+                         r"\(\|x\| = \d(\.\d+)?e\+\d\d without 16-bit rounding\), sample swapped\S* from ")
+        self.assertRegex(done.stderr, r"\n  1\. images without extreme values: +data\.normalize: \[\{channel: 0, kind: zscore\}\]\n")
+        self.assertNotIn("fp32_layers", done.stderr, "no layer can hold what the image has lost")
         self.assertIn("step-000000010.h5", [p.name for p in run.glob("step-*.h5")])
         self.tandem("ckpt", "verify", run / "step-000000010.h5")
 
