@@ -178,7 +178,7 @@ void Warnings::augmentation() {
       {"rotate", "rotate_deg", o.rotate_deg == 0, p.rotate != usual.rotate},
       {"scale", "scale", !o.scale, p.scale != usual.scale},
       {"elastic", "elastic", !o.elastic, p.elastic != usual.elastic},
-      {"noise", "noise_std", o.noise_std == 0, p.noise != usual.noise},
+      {"noise", "noise_std", !o.noise_std, p.noise != usual.noise},
       {"blur", "blur_sigma", !o.blur_sigma, p.blur != usual.blur},
       {"brightness", "brightness", !o.brightness, p.brightness != usual.brightness},
       {"contrast", "contrast", !o.contrast, p.contrast != usual.contrast},
