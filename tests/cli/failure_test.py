@@ -95,7 +95,7 @@ class FailureTest(harness.CommandLineTest):
                               capture_output=True, text=True, check=False,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2)))
         self.assertEqual(done.returncode, 6, done.stderr)
-        self.assertEqual(re.findall(r"The next try is in 1 steps \((\d) of 3\)", done.stderr), ["1", "2"])
+        self.assertEqual(re.findall(r"The next try is in 1 step \((\d) of 3\)", done.stderr), ["1", "2"])
         self.assertIn("Last good checkpoint: step 1.", done.stderr)
         self.assertEqual([p.name for p in sorted(run.glob("step-*.h5"))], ["step-000000001.h5"])
         self.tandem("train", job, "--run-dir", run, "--resume", "auto", "--no-progress", *words, "train.iterations=5")
@@ -242,7 +242,7 @@ class FailureTest(harness.CommandLineTest):
         size = ("model.features=[16, 32, 64]", "patch.size=[40, 40, 40]")
 
         def resident(*words):
-            process = subprocess.Popen([harness.PROGRAM, "train", job, "--dry-run", *words], stderr=subprocess.DEVNULL)
+            process = subprocess.Popen([harness.PROGRAM, "train", job, "--dry-run", "--device", "cpu", *words], stderr=subprocess.DEVNULL)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             self.assertEqual(process.returncode, 0)

@@ -80,7 +80,7 @@ class WordsTest(harness.CommandLineTest):
             self.assertIn("from the system", text)
         self.assertRegex(self.tandem("summary", job, *words[0]).stdout, r"head1 +not used +by this job +\d+")
         self.assertRegex(self.tandem("summary", job, *words[1]).stdout, r"head1 +conv .*in training only")
-        self.assertIn("does not label the voxels", self.tandem("summary", job, "model.name=sample_cnn", status=2).stderr)
+        self.assertIn("expected a model that labels the voxels of a volume", self.tandem("summary", job, "model.name=sample_cnn", status=2).stderr)
 
     def test_ckpt_says_what_it_looked_for(self):
         nothing, file = self.folder / "nothing", self.folder / "job.yaml"

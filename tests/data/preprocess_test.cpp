@@ -35,7 +35,7 @@ TEST(LabelMap, UnknownValuesAreNamedWithCountsAndFile) {
   UnknownLabels unknown;
   mapped(LabelMap(kMerged), {7, 255, 7, 0, 77, 300}, unknown);
   EXPECT_THAT(error_of(ErrorKind::kData, [&] { LabelMap::expect_none(unknown, "a.h5"); }),
-              HasSubstr("a.h5: /label: got values 7 (2 voxels), 255 (1 voxels), 300 (1 voxels), expected "
+              HasSubstr("a.h5: /label: got values 7 (2 voxels), 255 (1 voxel), 300 (1 voxel), expected "
                         "only those of data.labels"));
   UnknownLabels none;
   EXPECT_THAT(mapped(LabelMap(kMerged, OtherLabels::kBackground), {7, 255, 77}, none), ElementsAre(0, 0, 1));

@@ -75,8 +75,8 @@ TEST(FailedSaves, ASaveThatWorksBeginsTheCountAnew) {
   const ReplacedFileCalls replaced(full);
   run_training(job, request_for(folder / "run"));
   EXPECT_EQ(count(folder / "run", "No space left on device"), 6);
-  EXPECT_EQ(count(folder / "run", "The next try is in 1 steps (1 of 3)."), 3);
-  EXPECT_EQ(count(folder / "run", "The next try is in 1 steps (2 of 3)."), 3);
+  EXPECT_EQ(count(folder / "run", "The next try is in 1 step (1 of 3)."), 3);
+  EXPECT_EQ(count(folder / "run", "The next try is in 1 step (2 of 3)."), 3);
   for (int step = 1; step <= 9; ++step)
     EXPECT_EQ(fs::exists(folder / "run" / fmt::format("step-{:09}.h5", step)), step % 3 == 0) << step;
 }
@@ -92,7 +92,7 @@ TEST(FailedSaves, TheThirdInARowEndsTheRunWithExit6) {
   EXPECT_THAT(text, HasSubstr("step-000000006.h5"));
   EXPECT_THAT(text, HasSubstr("No space left on device"));
   EXPECT_THAT(text, HasSubstr("Last good checkpoint: step 3."));
-  EXPECT_EQ(count(folder / "run", "The next try is in 1 steps"), 2);
+  EXPECT_EQ(count(folder / "run", "The next try is in 1 step"), 2);
   EXPECT_TRUE(fs::exists(folder / "run" / "step-000000003.h5"));
 }
 
