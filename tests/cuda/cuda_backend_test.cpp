@@ -1,44 +1,14 @@
 // What the op table does not reach of the CUDA backend: the gradient check, the optimizer's pass, pitched
 // operands, reductions over many blocks.
-#include "core/backends/cuda/cuda_backend.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <random>
 
-#include "tests/cuda/emulator.h"
+#include "tests/cuda/device_tensors.h"
 
 namespace tandem::testing {
 namespace {
-
-using Numbers = std::vector<double>;
-
-Backend& cuda_backend() { return backend_of(emulated_device()); }
-Backend& reference() { return backend_of(kReferenceDevice); }
-
-Numbers random_numbers(std::int64_t n, unsigned seed, double low = -1, double high = 1) {
-  std::minstd_rand random(seed * 7919 + 1);
-  Numbers values;
-  for (std::int64_t i = 0; i < n; ++i)
-    values.push_back(low + (high - low) * static_cast<double>(random()) * 0x1p-31);
-  return values;
-}
-
-Tensor on_device(const Shape& shape, const Numbers& values, DType dtype = DType::kF32) {
-  return Tensor::from_values(shape, values, dtype, emulated_device());
-}
-Tensor exact(const Tensor& t) {
-  return t.defined() ? Tensor::from_values(t.shape(), t.to_values(), DType::kF64, kReferenceDevice) : t;
-}
-
-void expect_near(const Tensor& got, const Tensor& want, double relative, const std::string& where) {
-  const Numbers a = got.to_values(), b = want.to_values();
-  ASSERT_EQ(a.size(), b.size()) << where;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    ASSERT_NEAR(a[i], b[i], relative * (std::abs(b[i]) + 1)) << where << " element " << i;
-}
 
 StepState scaled(float scale, float lr) {
   StepState state;
@@ -168,6 +138,40 @@ TEST(CudaPitched, MapAndReduceRows) {
     cuda_backend().reduce_rows(x, y, sums);
     reference().reduce_rows(exact(x), exact(y), want);
     expect_near(sums, want, 2e-6, "sums");
+    const Tensor other = on_device({rows, channels}, random_numbers(rows * channels, 12));
+    cuda_backend().reduce_rows(x, other, sums);  // of two dtypes
+    reference().reduce_rows(exact(x), exact(other), want);
+    expect_near(sums, want, 4e-6, "sums of products");
+  }
+}
+
+// Copies know sizes of elements alone.
+TEST(CudaCopies, MoveAndReorderEveryDtype) {
+  const std::int64_t n = 2, c = 35, d = 3, w = 37;
+  Numbers values;
+  for (std::int64_t i = 0; i < n * c * d * w; ++i) values.push_back(static_cast<double>(i * 7 % 251));
+  for (const DType dtype : {DType::kU8, DType::kI16, DType::kBF16, DType::kI32, DType::kI64, DType::kF32}) {
+    const Tensor x = on_device({n, c, d, w}, values, dtype);
+    const Tensor logical(Shape{n * c * d * w}, dtype, emulated_device()), again(x.shape(), dtype, x.device());
+    cuda_backend().reorder(x, logical, true);
+    EXPECT_EQ(logical.to_values(), values) << name(dtype);
+    cuda_backend().reorder(logical, again, false);
+    EXPECT_EQ(again.to_values(), values) << name(dtype);
+
+    // The last two axes change places: both are strided, for channels are the dense one.
+    const Tensor turned(Shape{n, c, w, d}, dtype, emulated_device());
+    cuda_backend().move({.rank = 4,
+                         .size = {n, c, d, w},
+                         .from_stride = {d * w * c, 1, w * c, c},
+                         .to_stride = {d * w * c, 1, c, d * c}},
+                        x, turned);
+    const Numbers got = turned.to_values();
+    for (std::int64_t i = 0; i < n * c; ++i)
+      for (std::int64_t z = 0; z < d; ++z)
+        for (std::int64_t k = 0; k < w; ++k)
+          ASSERT_EQ(got[static_cast<std::size_t>((i * w + k) * d + z)],
+                    values[static_cast<std::size_t>((i * d + z) * w + k)])
+              << name(dtype);
   }
 }
 

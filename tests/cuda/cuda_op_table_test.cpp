@@ -2,6 +2,7 @@
 // backend and of every functor that it launches.
 #include <gtest/gtest.h>
 
+#include "core/backends/cuda/kernel_list.h"
 #include "tests/cuda/emulator.h"
 #include "tests/ops/op_extremes.h"
 
@@ -56,6 +57,26 @@ TEST_P(CudaExtremes, EqualReference) {
 
 INSTANTIATE_TEST_SUITE_P(Emulator, CudaExtremes, ::testing::ValuesIn(extreme_rows()),
                          [](const auto& info) { return name_of(info.param); });
+
+// Kernels with tests of their own, over all their types: cuda_backend_test.cpp and cuda_scopes_test.cpp.
+bool has_own_test(std::string_view kernel) {
+  for (const std::string_view start : {"Map<", "MoveBox<", "Transpose<", "OptimizerUpdate<", "LayerNorm"})
+    if (kernel.starts_with(start)) return true;
+  return kernel == "GradientSums" || kernel == "ColumnSums<Mixed>";
+}
+
+// No kernel of the list is without a test.
+TEST(CudaOpTableCoverage, EveryKernelIsLaunched) {
+  const std::vector<std::int64_t> before = emulator().launches();
+  for (const OpRow& row : op_table())
+    for (const DType dtype : kDTypes)
+      if (!row.large) run_row(row, input_values(row, dtype, 0), emulated_device(), dtype);
+  std::string never;
+  for (std::size_t id = 0; id < before.size(); ++id)
+    if (emulator().launches()[id] == before[id] && !has_own_test(cuda::kKernelNames[id]))
+      never += std::string(cuda::kKernelNames[id]) + "\n";
+  EXPECT_EQ(never, "");
+}
 
 }  // namespace
 }  // namespace tandem::testing

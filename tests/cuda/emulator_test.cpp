@@ -143,7 +143,7 @@ TEST(CudaErrors, NameTheDevicesReason) {
       error_of([] { Tensor(Shape{1000}, DType::kF32, emulated_device(), MemoryCategory::kActivations); });
   emulator().set_memory(SIZE_MAX);
   EXPECT_EQ(memory.kind(), ErrorKind::kResource);
-  EXPECT_NE(memory.text().find("[memory] 4096 bytes of the device could not be allocated for activations"),
+  EXPECT_NE(memory.text().find("[memory] 4032 bytes of the device could not be allocated for activations"),
             std::string::npos)
       << memory.text();
 
