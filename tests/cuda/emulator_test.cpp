@@ -35,6 +35,26 @@ TEST(FiberBlock, ThreadsMeetAtBarriersAndInExchanges) {
   EXPECT_EQ(std::set<int>(values.begin(), values.end()), std::set<int>{1});
 }
 
+// What a warp leaves in shared memory must be protected by barriers, both ways: without one a warp is ahead.
+TEST(FiberBlock, WarpsRunAheadBetweenBarriers) {
+  FiberBlock block;
+  std::vector<int> firsts;
+  for (int run = 0; run < 2; ++run) {
+    std::vector<int> ended;
+    block.run(96, [&] {
+      for (int i = 0; i < 3; ++i) {
+        float x = 0;
+        block.exchange(&x, sizeof x, 1);
+      }
+      ended.push_back(block.thread() / FiberBlock::kWarp);
+      block.sync();
+    });
+    EXPECT_TRUE(std::is_sorted(ended.begin(), ended.end()) || std::is_sorted(ended.rbegin(), ended.rend()));
+    firsts.push_back(ended.front());
+  }
+  EXPECT_EQ(firsts, (std::vector<int>{0, 2}));
+}
+
 TEST(FiberBlock, NamesWhatIsNotReachedByAll) {
   FiberBlock block;
   const auto at_barrier = [&] {

@@ -1,4 +1,5 @@
-// Fibers switch to each other directly, in the order of their numbers.
+// Fibers switch to each other directly. A warp runs ahead until it waits at a barrier, so that what lacks one
+// goes wrong; every other run begins with the last warp.
 #include "tests/cuda/fiber_block.h"
 
 #include <cstring>
@@ -32,8 +33,9 @@ std::string FiberBlock::run(int threads, const std::function<void()>& body) {
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, &FiberBlock::enter, 0);
   }
-  current_ = 0;
-  swapcontext(&main_, &fibers_[0].context);
+  backwards_ = !backwards_;
+  current_ = backwards_ ? threads - kWarp : 0;
+  swapcontext(&main_, &fibers_[static_cast<std::size_t>(current_)].context);
   return error_;
 }
 
@@ -52,42 +54,49 @@ void FiberBlock::switch_to(int next, bool finished) {
   swapcontext(&fibers_[static_cast<std::size_t>(from)].context, target);
 }
 
+int FiberBlock::count(int warp, State state) const {
+  int count = 0;
+  for (int t = warp * kWarp; t < (warp + 1) * kWarp; ++t)
+    count += fibers_[static_cast<std::size_t>(t)].state == state ? 1 : 0;
+  return count;
+}
+
+void FiberBlock::release(int warp) {
+  for (int t = warp * kWarp; t < (warp + 1) * kWarp; ++t)
+    fibers_[static_cast<std::size_t>(t)].state = State::kReady;
+}
+
 int FiberBlock::next() {
+  const int warps = threads_ / kWarp, first = current_ / kWarp;
   for (int round = 0; round < 2; ++round) {
-    for (int i = 1; i <= threads_; ++i) {
-      const int t = (current_ + i) % threads_;
-      if (fibers_[static_cast<std::size_t>(t)].state == State::kReady) return t;
+    for (int i = 0; i < warps; ++i) {
+      const int warp = (first + (backwards_ ? warps - i : i)) % warps;
+      if (count(warp, State::kInExchange) == kWarp) release(warp);
+      for (int t = warp * kWarp; t < (warp + 1) * kWarp; ++t)
+        if (fibers_[static_cast<std::size_t>(t)].state == State::kReady) return t;
     }
-    if (!release()) return -1;
+    if (!pass_barrier()) return -1;
   }
   return -1;
 }
 
-// No fiber is ready: lets warps go on that have met, else the block whose threads are all at the barrier.
-bool FiberBlock::release() {
-  int done = 0, at_barrier = 0, released = 0;
-  for (int warp = 0; warp < threads_; warp += kWarp) {
-    int in_exchange = 0;
-    for (int t = warp; t < warp + kWarp; ++t) {
-      const State state = fibers_[static_cast<std::size_t>(t)].state;
-      done += state == State::kDone ? 1 : 0;
-      at_barrier += state == State::kAtBarrier ? 1 : 0;
-      in_exchange += state == State::kInExchange ? 1 : 0;
-    }
-    if (in_exchange != 0 && in_exchange != kWarp) {
-      error_ = "an exchange that " + std::to_string(kWarp - in_exchange) + " threads of a warp do not reach";
+// No fiber is ready and no warp has met: all are at the barrier, or done, or the rules are broken.
+bool FiberBlock::pass_barrier() {
+  int done = 0, at_barrier = 0;
+  for (int warp = 0; warp < threads_ / kWarp; ++warp) {
+    if (const int waiting = count(warp, State::kInExchange); waiting != 0) {
+      error_ = "an exchange that " + std::to_string(kWarp - waiting) + " threads of a warp do not reach";
       return false;
     }
-    for (int t = warp; t < warp + in_exchange; ++t, ++released)
-      fibers_[static_cast<std::size_t>(t)].state = State::kReady;
+    done += count(warp, State::kDone);
+    at_barrier += count(warp, State::kAtBarrier);
   }
-  if (released > 0) return true;
   if (done == threads_) return false;
   if (at_barrier != threads_) {
     error_ = "a barrier that " + std::to_string(done) + " threads of a block do not reach";
     return false;
   }
-  for (int t = 0; t < threads_; ++t) fibers_[static_cast<std::size_t>(t)].state = State::kReady;
+  for (int warp = 0; warp < threads_ / kWarp; ++warp) release(warp);
   return true;
 }
 

@@ -41,10 +41,11 @@ class FiberBlock {
 
   static void enter();
   void wait(State state);
-  // The next ready fiber after `current_`, releasing those that wait where there is none; -1: all are done or
-  // the rules are broken.
+  int count(int warp, State state) const;
+  void release(int warp);
+  // A fiber that is ready, or becomes so; -1: all are done or the rules are broken.
   int next();
-  bool release();
+  bool pass_barrier();
   void switch_to(int next, bool finished);
 
   std::vector<Fiber> fibers_;
@@ -52,6 +53,7 @@ class FiberBlock {
   ucontext_t main_;
   const std::function<void()>* body_ = nullptr;
   int threads_ = 0, current_ = 0;
+  bool backwards_ = true;
   std::string error_;
 };
 
