@@ -178,7 +178,7 @@ TEST(CudaCopies, MoveAndReorderEveryDtype) {
 // More chunks than one block merges in a round, more channels than a tile has.
 TEST(CudaReductions, ManyChunksAndTiles) {
   for (const auto& [rows, channels] :
-       {std::pair<std::int64_t, std::int64_t>{150000, 1}, {9000, 37}, {3, 1000}}) {
+       {std::pair<std::int64_t, std::int64_t>{600000, 1}, {20000, 37}, {3, 1000}}) {
     const Tensor x = on_device({rows, channels}, random_numbers(rows * channels, 11));
     const Tensor sums = Tensor::zeros({channels}, DType::kF32, emulated_device()), want = exact(sums);
     cuda_backend().reduce_rows(x, {}, sums);

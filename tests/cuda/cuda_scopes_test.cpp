@@ -1,6 +1,8 @@
 // Kernels over all their types: every elementwise functor between every two dtypes, every activation in every
-// scope of normalisation; against the double reference.
+// scope of normalisation, losses over many classes; against the double reference.
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "tests/cuda/device_tensors.h"
 
@@ -90,6 +92,53 @@ TEST(CudaNorm, EveryActivationInEveryScope) {
         compare_norm(activation, statistics, dtype, false);
       compare_norm(activation, batch, dtype, true);
     }
+}
+
+void compare_loss(const SegmentationLossArgs& args, const Shape& shape, DType dtype) {
+  const std::int64_t classes = shape[1], rows = shape.numel() / classes;
+  const Shape labels_shape = args.multi_label ? shape : shape.with(1, 1);
+  Numbers labels =
+      random_numbers(labels_shape.numel(), 30, 0, args.multi_label ? 2 : static_cast<double>(classes));
+  for (double& label : labels) label = std::floor(label);
+  if (args.has_ignore_label) labels[static_cast<std::size_t>(labels_shape.numel() / 3)] = args.ignore_label;
+  const Numbers weights = random_numbers(rows, 31, 0.5, 2);
+  const Shape sums{shape[0], 3 * classes + 2};
+  LossTensors device{.logits = on_device(shape, random_numbers(shape.numel(), 32, -3, 3), dtype),
+                     .labels = on_device(labels_shape, labels, DType::kI32),
+                     .sums = Tensor(sums, DType::kF64, emulated_device()),
+                     .voxel_weights = on_device(shape.with(1, 1), weights)};
+  LossTensors doubles{
+      .logits = exact(device.logits),
+      .labels = Tensor::from_values(labels_shape, labels, DType::kI32, kReferenceDevice),
+      .sums = Tensor(sums, DType::kF64, kReferenceDevice),
+      .voxel_weights = Tensor::from_values(shape.with(1, 1), weights, DType::kF32, kReferenceDevice)};
+  const Tensor loss = on_device({1}, {0}), want = exact(loss), seed = on_device({1}, {2});
+  const Tensor dx(shape, dtype, emulated_device()), want_dx(shape, DType::kF64, kReferenceDevice);
+  cuda_backend().segmentation_loss(args, device, loss);
+  cuda_backend().segmentation_loss_backward(args, device, seed, dx);
+  reference().segmentation_loss(args, doubles, want);
+  reference().segmentation_loss_backward(args, doubles, exact(seed), want_dx);
+  const std::string where = to_string(shape) + " " + std::string(name(dtype));
+  expect_near(device.sums, doubles.sums, 2e-5, where + " sums");
+  expect_near(loss, want, 1e-5, where + " loss");
+  expect_near(dx, want_dx, rounding(dtype) / 4, where + " dx");
+}
+
+// More classes than a warp has threads, more chunks than one block merges in a round.
+TEST(CudaLoss, ManyClassesAndChunks) {
+  for (const DType dtype : kDTypes)
+    for (const bool sigmoid : {false, true})
+      for (const double gamma : {0.0, 2.0}) {
+        SegmentationLossArgs args{.dice_background = true, .has_ignore_label = true, .ignore_label = 255};
+        args.gamma = gamma;
+        if (sigmoid) args.activation = LossActivation::kSigmoid;
+        compare_loss(args, {2, 70, 7, 9}, dtype);
+        compare_loss(args, {2, 3, 30, 23}, dtype);
+        args.multi_label = sigmoid;
+        if (sigmoid) compare_loss(args, {1, 37, 600}, dtype);
+      }
+  compare_loss({}, {1, 2, 70000}, DType::kF16);
+  compare_loss({.activation = LossActivation::kSigmoid}, {1, 2, 70000}, DType::kF16);
 }
 
 }  // namespace

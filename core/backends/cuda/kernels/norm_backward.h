@@ -89,8 +89,9 @@ struct NormGradientFinish {
   }
 };
 
-// dx, an index per element. Without means (null) the statistics have no gradient. The scale of a group of one
-// channel is a factor of all, so that equal terms cancel exactly.
+// dx, an index per element. Fixed statistics have no gradient: their means (null) are 0, and an x that is not
+// finite has none either. The scale of a group of one channel is a factor of all, so that equal terms cancel
+// exactly.
 template <class T, int kFused>
 struct NormGradient {
   std::int64_t count, channels;
@@ -106,7 +107,9 @@ struct NormGradient {
     const bool single = in.groups.channels_per_group == 1;
     const float h = single ? terms.g : terms.g * scale;
     const float by = single ? in.inv_std[group] * scale : in.inv_std[group];
-    const float rest = mean_h == nullptr ? h : (h - mean_h[group]) - terms.xhat * mean_hx[group];
+    const float mean = mean_h == nullptr ? 0.0f : mean_h[group];
+    const float mean_x = mean_hx == nullptr ? 0.0f : mean_hx[group];
+    const float rest = (h - mean) - terms.xhat * mean_x;
     dx.write(at.row, at.column, by * rest);
   }
 };
