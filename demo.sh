@@ -11,7 +11,9 @@ started=$SECONDS
 
 ./setup.sh
 if [ ! -f build/build.ninja ]; then
-  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release > /dev/null
+  cuda=OFF
+  if [ -e /dev/nvidiactl ]; then cuda=AUTO; fi
+  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTANDEM_CUDA=$cuda > /dev/null
 fi
 cmake --build build --parallel "$(nproc)" --target tandem > build/demo-build.log 2>&1 || {
   tail -n 40 build/demo-build.log >&2; echo "demo: the build failed" >&2; exit 1; }

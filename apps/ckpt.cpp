@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "train/checkpoint.h"
@@ -32,16 +33,67 @@ std::string pointers_to(const fs::path& path) {
   return text;
 }
 
-std::vector<CheckpointInfo> list_folder(const std::string& folder, bool verify) {
+// "runs/a-001" of the sub-folders of `folder` that hold checkpoints; "" if none does.
+std::string run_below(const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error))
+  for (const fs::path& path : list_folder(folder, ErrorKind::kCheckpoint, "ckpt"))
+    if (fs::is_directory(path, error) && !list_checkpoints(path).empty()) return path.string();
+  return "";
+}
+
+// What an empty list means: a run that has saved nothing yet, or another folder.
+void expect_run_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / "run.lock", error) || fs::exists(folder / "config.resolved.yaml", error)) return;
+  const std::vector<fs::path> entries = list_folder(folder, ErrorKind::kCheckpoint, "ckpt");
+  const std::string found =
+      entries.empty() ? "an empty folder"
+                      : fmt::format("a folder of {} ({}{}) without step-*.h5 or config.resolved.yaml",
+                                    counted(entries.size(), "entry", "entries"),
+                                    entries.front().filename().string(), entries.size() > 1 ? ", ..." : "");
+  const std::string run = run_below(folder);
+  throw Error(
+      ErrorKind::kCheckpoint, fmt::format("[ckpt] {}: got {}, expected a run folder", folder.string(), found),
+      run.empty() ? "Name the folder that `tandem train` said as \"run folder\", such as runs/NAME-001."
+                  : fmt::format("Name a run in it, such as {}.", run));
+}
+
+std::vector<CheckpointInfo> list_run(const std::string& folder, bool verify) {
+  std::error_code error;
+  if (!fs::exists(folder, error))
     throw Error(ErrorKind::kCheckpoint,
-                fmt::format("[ckpt] {}: got no such folder, expected a run folder", folder));
-  return list_checkpoints(folder, verify);
+                fmt::format("[ckpt] {}: got no such folder, expected a run folder", folder),
+                "Name the folder that `tandem train` said as \"run folder\", such as runs/NAME-001.");
+  if (!fs::is_directory(folder, error))
+    throw Error(ErrorKind::kCheckpoint, fmt::format("[ckpt] {}: got a file, expected a run folder", folder),
+                fmt::format("One file: `tandem ckpt verify {0}` says if it is intact, `tandem ckpt show {0}` "
+                            "what it holds.",
+                            folder));
+  std::vector<CheckpointInfo> infos = list_checkpoints(folder, verify);
+  if (infos.empty()) expect_run_folder(folder);
+  return infos;
+}
+
+// The problem of a file whose name stands before it.
+std::string short_problem(const CheckpointInfo& info) {
+  const std::string named = fmt::format("[checkpoint] {}: ", info.path.string());
+  return info.problem.starts_with(named) ? info.problem.substr(named.size()) : info.problem;
+}
+
+// What to do about damaged files of a run.
+std::string advice(const fs::path& folder, const std::vector<CheckpointInfo>& infos) {
+  const auto intact = std::ranges::find_if(infos, [](const CheckpointInfo& i) { return i.problem.empty(); });
+  if (intact == infos.end())
+    return fmt::format("no checkpoint of {} can be used: train anew, or bring back a copy of it",
+                       folder.string());
+  return fmt::format(
+      "damaged files cannot be repaired and are passed over: --resume auto goes on from step {}; delete them "
+      "when you have looked at them",
+      intact->step);
 }
 
 int list(const Flags& flags) {
-  const std::vector<CheckpointInfo> infos = list_folder(flags.path, false);
+  const std::vector<CheckpointInfo> infos = list_run(flags.path, false);
   if (flags.json) {
     std::vector<JsonObject> rows;
     for (const CheckpointInfo& info : infos)
@@ -54,12 +106,19 @@ int list(const Flags& flags) {
     fmt::print("{}\n", JsonObject().add("folder", flags.path).add("checkpoints", rows).text());
     return 0;
   }
-  if (infos.empty()) fmt::print("{}: no checkpoints\n", flags.path);
+  if (infos.empty())
+    fmt::print("{}: no checkpoints: got no step-*.h5 in this run folder; the run saved none yet\n",
+               flags.path);
   for (const CheckpointInfo& info : infos) {
     const std::string pointers = pointers_to(info.path);
     fmt::print("{:<22} {:>10.1f} MB  {}{}\n", info.path.filename().string(),
-               static_cast<double>(info.bytes) / 1e6, pointers, info.problem);
+               static_cast<double>(info.bytes) / 1e6, pointers,
+               info.problem.empty()
+                   ? ""
+                   : fmt::format("{}damaged: {}", pointers.empty() ? "" : "; ", short_problem(info)));
   }
+  if (std::ranges::any_of(infos, [](const CheckpointInfo& info) { return !info.problem.empty(); }))
+    fmt::print("{}\n`tandem ckpt verify {}` reads each file whole\n", advice(flags.path, infos), flags.path);
   return 0;
 }
 
@@ -111,13 +170,14 @@ void show_text(const fs::path& path, const CheckpointContent& content) {
              content.epoch);
   fmt::print("steps        {} applied, {} skipped for overflow, {} for a loss that was not finite\n",
              state.applied, state.skipped_overflow, state.skipped_forward);
-  fmt::print("loss scale   {}, {} good steps since it changed\nlr           {}\n", state.scale,
-             state.good_steps, state.lr);
+  fmt::print("loss scale   {}, {} since it changed\nlr           {}\n", state.scale,
+             counted(state.good_steps, "good step"), state.lr);
   for (const RankedCheckpoint& entry : content.best)
     fmt::print("best         step {}: {}\n", entry.step, entry.value);
   fmt::print("made by      {}\n", content.environment_json);
   for (const auto& [name, group] : groups_of(content))
-    fmt::print("{:<28} {:>5} tensors {:>12} values\n", name, group.tensors, group.values);
+    fmt::print("{:<28} {:>13} {:>19}\n", name, counted(group.tensors, "tensor"),
+               counted(group.values, "value"));
   for (const NamedTensor& named : content.tensors)
     if (named.name.starts_with("model/")) fmt::print("  {}  {}\n", named.name, to_string(named.tensor));
 }
@@ -134,20 +194,44 @@ int show(const Flags& flags) {
   return 0;
 }
 
+int verify_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error))
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format("[ckpt] {}: got no such file or folder, expected a checkpoint or a run folder", path),
+        "`tandem ckpt ls RUN` lists the checkpoints of a run.");
+  try {
+    fmt::print("{}: intact, step {}\n", path, verify_checkpoint(path));
+    return 0;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCheckpoint || !error.hint().empty()) throw;
+    throw Error(error.kind(), error.text(),
+                "It cannot be repaired: use another one (`tandem ckpt ls RUN`), or a copy of it.");
+  }
+}
+
 int verify(const Flags& flags) {
   std::error_code error;
   if (!fs::is_directory(flags.path, error)) {
-    fmt::print("{}: intact, step {}\n", flags.path, verify_checkpoint(flags.path));
-    return 0;
+    return verify_file(flags.path);
   }
   std::int64_t bad = 0;
-  const std::vector<CheckpointInfo> infos = list_folder(flags.path, true);
+  const std::vector<CheckpointInfo> infos = list_run(flags.path, true);
   for (const CheckpointInfo& info : infos) {
     bad += info.problem.empty() ? 0 : 1;
-    fmt::print("{}: {}\n", info.path.string(), info.problem.empty() ? "intact" : info.problem);
+    fmt::print("{}: {}\n", info.path.string(),
+               info.problem.empty() ? "intact" : "damaged: " + short_problem(info));
   }
+  if (infos.empty())
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("[ckpt] {}: got no step-*.h5 in this run folder, expected a checkpoint to verify",
+                            flags.path),
+                "The run saved none yet.");
   fmt::print("{} intact, {} damaged\n", static_cast<std::int64_t>(infos.size()) - bad, bad);
-  return bad == 0 && !infos.empty() ? 0 : exit_code(ErrorKind::kCheckpoint);
+  if (bad == 0) return 0;
+  fmt::print("{}\n", advice(flags.path, infos));
+  return exit_code(ErrorKind::kCheckpoint);
 }
 
 int prune(const Flags& flags) {
@@ -159,7 +243,7 @@ int prune(const Flags& flags) {
   if (options.keep_best < 0)
     throw Error(ErrorKind::kUsage,
                 fmt::format("[ckpt] --keep-best: got {}, expected >= 0", options.keep_best));
-  list_folder(flags.path, false);
+  list_run(flags.path, false);
   // Not while a run trains there.
   std::optional<FileLock> lock;
   std::error_code error;
@@ -170,7 +254,7 @@ int prune(const Flags& flags) {
     fmt::print("{}\n", info.path.string());
     bytes += info.bytes;
   }
-  fmt::print("{} checkpoints, {:.1f} MB {}\n", deleted.size(), static_cast<double>(bytes) / 1e6,
+  fmt::print("{}, {:.1f} MB {}\n", counted(deleted.size(), "checkpoint"), static_cast<double>(bytes) / 1e6,
              flags.dry_run ? "would be deleted" : "deleted");
   return 0;
 }
@@ -186,7 +270,7 @@ int diff(const Flags& flags) {
   for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i)
     fmt::print("{}: {}\n", all[i].name, all[i].text);
   if (all.size() > kShown) fmt::print("and {} more\n", all.size() - kShown);
-  fmt::print("{} differ\n  first   {}\n  second  {}\n", all.size(), a.string(), b.string());
+  fmt::print("{}\n  first   {}\n  second  {}\n", counted(all.size(), "difference"), a.string(), b.string());
   return exit_code(ErrorKind::kCheckpoint);
 }
 

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/config/nearest.h"
 #include "core/config/numbers.h"
+#include "data/case_list.h"
 
 namespace tandem {
 namespace {
@@ -18,7 +21,8 @@ namespace {
 const char* const kFooter =
     "Exit codes: 0 done; 2 usage, config, shape; 3 data; 4 checkpoint; 5 numbers went bad; 6 memory, disk, "
     "permission;\n"
-    "  7 device; 75 stopped by a signal, checkpoint saved; 130 second Ctrl-C; 1 anything else (a bug).\n"
+    "  7 device; 75 stopped by a signal (train: checkpoint saved); 130 second Ctrl-C; 1 anything else (a "
+    "bug).\n"
     "`tandem COMMAND --help` has an example for each command.";
 
 std::string_view first_word(std::string_view name) { return name.substr(0, name.find(' ')); }
@@ -104,7 +108,8 @@ std::string full_name(const CLI::App* app) {
               fmt::format("See `{} --help`.", full_name(&inner)));
 }
 
-// The subcommand of `name`, made with its group where that is new.
+// The subcommand of `name`, made with its group where that is new: the group's example is that of its first
+// command.
 CLI::App& make_command(CLI::App& root, std::map<std::string, CLI::App*>& groups, const Command& command) {
   CLI::App* parent = &root;
   std::string_view name = command.name;
@@ -113,7 +118,7 @@ CLI::App& make_command(CLI::App& root, std::map<std::string, CLI::App*>& groups,
     CLI::App*& made = groups[group];
     if (made == nullptr)
       made = root.add_subcommand(group, std::string(group_summary(group)))
-                 ->footer("")
+                 ->footer(fmt::format("Example:\n  {}", command.example))
                  ->require_subcommand(0, 1)
                  ->group("Commands");
     parent = made;
@@ -199,6 +204,19 @@ std::vector<std::pair<std::string, std::string>> command_flags(const Command& co
     for (const std::string& name : option->get_lnames())
       if (name != "help") flags.emplace_back("--" + name, option->get_description());
   return flags;
+}
+
+void take_inputs(std::vector<std::string>& overrides, std::vector<std::string>& inputs) {
+  if (inputs.empty()) return;
+  const auto names_files = [](const std::string& word) {
+    std::error_code error;
+    const bool looks_so =
+        word.find('=') == std::string::npos &&
+        (is_case_file_name(word) || is_nifti_name(word) || word.find_first_of("/*?") != std::string::npos);
+    return looks_so || std::filesystem::exists(word, error);
+  };
+  std::copy_if(overrides.begin(), overrides.end(), std::back_inserter(inputs), names_files);
+  std::erase_if(overrides, names_files);
 }
 
 int run_command_line(const std::vector<std::string>& given_words) {

@@ -84,6 +84,10 @@ std::vector<std::pair<std::string, std::string>> command_flags(const Command& co
 // Error{kUsage} for words that fit no command, with the nearest one that does.
 int run_command_line(const std::vector<std::string>& words);
 
+// `--input A B` reads only A, and B becomes an override: moves such words, files, folders and globs, to
+// `inputs`, where --input was given at all.
+void take_inputs(std::vector<std::string>& overrides, std::vector<std::string>& inputs);
+
 Action ckpt_diff_command(Arguments& arguments);
 Action ckpt_ls_command(Arguments& arguments);
 Action ckpt_prune_command(Arguments& arguments);

@@ -4,10 +4,11 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/log.h"
 #include "core/config/fields.h"
 #include "core/config/load.h"
 #include "core/config/schema.h"
-#include "train/job.h"
+#include "train/job_check.h"
 
 namespace tandem {
 namespace {
@@ -29,8 +30,11 @@ std::shared_ptr<Flags> declare_job(Arguments& arguments) {
 Action config_check_command(Arguments& arguments) {
   const auto flags = declare_job(arguments);
   return [flags] {
-    load_job(flags->file, flags->overrides);
-    fmt::print("{}: no errors\n", flags->file);
+    const CheckedJob checked = load_checked_job(flags->file, flags->overrides);
+    for (const std::string& warning : checked.warnings) log_warning("{}", warning);
+    const std::size_t count = checked.warnings.size();
+    fmt::print("{}: no errors{}\n", flags->file,
+               count == 0 ? "" : fmt::format(", {} warning{}", count, count == 1 ? "" : "s"));
     return 0;
   };
 }

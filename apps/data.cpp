@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/config/numbers.h"
 #include "core/config/tree.h"
 #include "data/case_list.h"
@@ -27,7 +29,7 @@ struct ConvertFlags {
 void print_label_counts(const std::map<std::int32_t, std::int64_t>& counts) {
   std::string text;
   for (const auto& [value, voxels] : counts)
-    text += fmt::format("{}{} ({} voxels)", text.empty() ? "" : ", ", value, voxels);
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", value, counted(voxels, "voxel"));
   if (!text.empty()) fmt::print("labels: {}\n", text);
 }
 
@@ -38,11 +40,12 @@ int run_convert(ConvertFlags& flags) {
     fail(ErrorKind::kUsage, "[convert] --output: got nothing, expected the case file to write");
   const ConvertReport report = convert_case(flags.options);
   const auto spacing = report.geometry.spacing_mm();
-  fmt::print("{}: case {}, {} voxels (z, y, x), {} channel{}, spacing {:g} {:g} {:g} mm, {}\n",
-             flags.options.output, report.case_id, to_string(report.geometry.shape()), report.channels,
-             report.channels == 1 ? "" : "s", spacing[0], spacing[1], spacing[2],
-             report.geometry.orientation());
+  fmt::print("{}: case {}, {} voxels (z, y, x), {}, spacing {:g} {:g} {:g} mm, {}\n", flags.options.output,
+             report.case_id, to_string(report.geometry.shape()), counted(report.channels, "channel"),
+             spacing[0], spacing[1], spacing[2], report.geometry.orientation());
   print_label_counts(report.label_counts);
+  if (flags.options.label.empty())
+    fmt::print("labels: none: enough to predict, not to train; --label FILE adds them\n");
   return 0;
 }
 
@@ -91,6 +94,7 @@ int run_synth(const SynthFlags& flags) {
   check_synth_names(flags);
   for (const std::string& file : {flags.output, flags.label.value_or("")})
     if (!file.empty() && !flags.overwrite) expect_new_file("synth", "output", file);
+  for (const std::string& file : {flags.output, flags.label.value_or("")}) make_parent_folder("synth", file);
   const Phantom phantom = make_phantom(shape, seed);
   if (!flags.label) {
     write_phantom_case(flags.output, shape, seed);

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
+#include "data/case_list.h"
 #include "data/check.h"
 #include "train/job.h"
 #include "train/json.h"
@@ -41,6 +43,7 @@ void print_json(const CheckReport& report) {
   fmt::print("{}\n", JsonObject()
                          .add("cases", report.cases)
                          .add("errors", report.errors())
+                         .add("unlabelled", report.unlabelled)
                          .add("findings", findings)
                          .text());
 }
@@ -52,8 +55,12 @@ void print_list(const CheckReport& report) {
     fmt::print("{}: {}{}\n", name(finding.severity), named ? "" : finding.file + ": ", finding.text);
   }
   const auto warnings = static_cast<std::int64_t>(report.findings.size()) - report.errors();
-  fmt::print("{} case{}, {} error{}, {} warning{}\n", report.cases, report.cases == 1 ? "" : "s",
-             report.errors(), report.errors() == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+  fmt::print("{}, {}, {}\n", counted(report.cases, "case"), counted(report.errors(), "error"),
+             counted(warnings, "warning"));
+  if (report.unlabelled > 0)
+    fmt::print("{} without labels, such as {}: enough to predict, not to train. {}\n",
+               counted(report.unlabelled, "case"), report.first_unlabelled,
+               how_to_label(report.first_unlabelled));
 }
 
 int run_check(const Flags& flags) {

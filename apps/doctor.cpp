@@ -1,5 +1,5 @@
 // `tandem doctor`: what this machine offers a training run, and what stands in its way. Reads /proc, /sys and
-// the CPU; changes nothing.
+// the CPU; changes nothing. CUDA devices: doctor_device.h.
 #include <fmt/core.h>
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/doctor_device.h"
 #include "apps/version.h"
 #include "core/backends/cpu/isa.h"
 #include "core/base/files.h"
@@ -94,7 +95,8 @@ Json examine() {
                    {"limit_bytes", cgroup_memory_bytes()},
                    {"transparent_huge_pages", huge_page_mode()}};
   out["disk"] = {{"free_bytes", free_disk_bytes(".")}};
-  out["device"] = "no CUDA device: CPU";
+  out["cuda"] = examine_cuda();
+  out["device"] = out["cuda"]["usable"].get<bool>() ? "cuda:0" : "cpu";
   for (const auto& [library, version] : library_versions()) out["libraries"][library] = version;
   return out;
 }
@@ -132,6 +134,7 @@ void print_text(const Json& m) {
              gib(m["memory"]["limit_bytes"]), m["memory"]["transparent_huge_pages"].get<std::string>());
   fmt::print("disk     {} free in this folder\n", gib(m["disk"]["free_bytes"]));
   fmt::print("device   {}\n", m["device"].get<std::string>());
+  print_cuda(m["cuda"]);
   std::string libraries;
   for (const auto& [library, version] : m["libraries"].items())
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", library, version.get<std::string>());

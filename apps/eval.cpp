@@ -1,12 +1,17 @@
 // `tandem eval`: scores a checkpoint on whole volumes, or a folder of predictions without any model.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
+#include "core/base/folders.h"
+#include "core/base/log.h"
 #include "data/label_file.h"
 #include "data/split.h"
 #include "train/evaluate.h"
@@ -14,6 +19,7 @@
 #include "train/postprocess_file.h"
 #include "train/run.h"
 #include "train/session.h"
+#include "train/signals.h"
 
 namespace tandem {
 namespace {
@@ -27,19 +33,57 @@ struct Flags {
   bool json = false, learn = false;
 };
 
+// Where the scores go; its folder is made before they are computed.
+fs::path output_of(const Flags& flags, const fs::path& default_name) {
+  if (!flags.output) return default_name;
+  if (fs::path(*flags.output).filename().empty())
+    throw Error(ErrorKind::kUsage,
+                fmt::format("[eval] --output: got '{}', expected the name of two files", *flags.output),
+                "NAME writes NAME.json and NAME.csv.");
+  make_parent_folder("eval", *flags.output);
+  return *flags.output;
+}
+
+// Other cases than the run's own validation leave its evaluation alone.
+std::string other_name(const Flags& flags, const std::vector<CaseEntry>& cases) {
+  const auto chooses_cases = [](const std::string& override) {
+    return override.starts_with("data.validation") || override.starts_with("data.train") ||
+           override.starts_with("data.split");
+  };
+  if (flags.inputs.empty() && std::ranges::none_of(flags.overrides, chooses_cases)) return "evaluation";
+  if (cases.size() == 1) return "evaluation-" + cases.front().id;
+  return fmt::format("evaluation-{}-and-{}-more", cases.front().id, cases.size() - 1);
+}
+
 void report(const Flags& flags, const EvaluationInfo& info, const SegmentationScores& scores,
-            const fs::path& default_name) {
-  const fs::path name = flags.output ? fs::path(*flags.output) : default_name;
+            const fs::path& name) {
   if (flags.json)
     fmt::print("{}\n", evaluation_json(info, scores));
   else
-    fmt::print("{}, {} case{}\n{}", info.title(), scores.cases().size(),
-               scores.cases().size() == 1 ? "" : "s", evaluation_table(scores));
+    fmt::print("{}, {}\n{}", info.title(), counted(scores.cases().size(), "case"), evaluation_table(scores));
   write_evaluation(name, info, scores);
-  if (!flags.json) fmt::print("written to {}.json and .csv\n", name.string());
+  const std::string text = fmt::format("written to {}.json and .csv", name.string());
+  flags.json ? log_info("{}", text) : fmt::print("{}\n", text);
 }
 
-int evaluate_run(const Flags& flags) {
+// Runs `score`, and says what a stop signal left undone; it counts the cases that are done.
+template <class Score>
+SegmentationScores unless_stopped(std::size_t cases, const Score& score) {
+  const StopSignals signals(StopPoint::kWindow);
+  std::size_t done = 0;
+  try {
+    return score([&signals] { return signals.requested(); }, done);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kStopped) throw;
+  }
+  throw Error(ErrorKind::kStopped,
+              fmt::format("[eval] stopped by {} after {} of {}; nothing is written", signals.name(), done,
+                          counted(cases, "case")),
+              "Run it again from the start.");
+}
+
+int evaluate_run(Flags& flags) {
+  take_inputs(flags.overrides, flags.inputs);
   if (flags.run.empty())
     throw Error(ErrorKind::kUsage, "[eval] RUN: got nothing, expected a run folder or a checkpoint file",
                 "Or give --predictions DIR and --labels DIR.");
@@ -50,21 +94,28 @@ int evaluate_run(const Flags& flags) {
     throw Error(ErrorKind::kUsage, "[eval] no cases: data.validation of the run is empty",
                 "Name some with --input FILE.");
   const EvaluationModel loaded = load_model(run, read_case_info(cases.front(), run.job.data.orientation));
+  const fs::path name = output_of(flags, run.folder / other_name(flags, cases));
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::string> names = LabelMap(run.job.data.labels).names();
-  PostprocessLearner learner(names, run.job.validate.empty);
+  PostprocessLearner learner(scored_regions(LabelMap(run.job.data)), run.job.validate.empty);
   EvaluationRequest request{.window = window_options(run.job.validate, run.job.patch, run.job.augment),
                             .metrics = metric_options(run.job.validate)};
-  if (flags.learn) request.on_case = [&](const ScoredCase& scored) { learner.add_case(scored.labels); };
-  const SegmentationScores scores = evaluate_cases(
-      run.job.data, cases, request, patch_model(loaded.session.context, *loaded.session.model));
+  const SegmentationScores scores = unless_stopped(cases.size(), [&](std::function<bool()> should_stop,
+                                                                     std::size_t& done) {
+    request.on_case = [&](const ScoredCase& scored) {
+      ++done;
+      if (flags.learn) learner.add_case(scored.labels);
+    };
+    return evaluate_cases(run.job.data, cases, request,
+                          patch_model(loaded.session.context, *loaded.session.model, std::move(should_stop)));
+  });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   report(flags,
          {.checkpoint = run.checkpoint_path.filename().string(),
           .step = run.content.step,
           .seconds = seconds.count(),
           .loss_scale_history = loss_scale_history(run.folder)},
-         scores, run.folder / "evaluation");
+         scores, name);
   if (flags.learn) {
     const PostprocessLearner::Result learnt = learner.result();
     write_postprocess(run.folder, learnt, names);
@@ -98,12 +149,20 @@ int evaluate_folders(const Flags& flags) {
     data = job.data;
     metrics = metric_options(job.validate);
   }
+  const std::vector<LabelFilePair> pairs = match_label_files(*flags.predictions, *flags.labels);
+  const fs::path name = output_of(flags, fs::path(*flags.predictions) / "evaluation");
   const auto start = std::chrono::steady_clock::now();
-  const SegmentationScores scores = score_label_files(match_label_files(*flags.predictions, *flags.labels),
-                                                      data.labels, data.other_labels, metrics);
+  const SegmentationScores scores =
+      unless_stopped(pairs.size(), [&](const std::function<bool()>& should_stop, std::size_t& done) {
+        const auto count_and_ask = [&, asked = std::size_t{0}]() mutable {
+          done = asked++;  // asked once before each pair
+          return should_stop();
+        };
+        return score_label_files(pairs, data.labels, data.other_labels, metrics, count_and_ask);
+      });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   report(flags, {.predictions = *flags.predictions, .labels = *flags.labels, .seconds = seconds.count()},
-         scores, fs::path(*flags.predictions) / "evaluation");
+         scores, name);
   return 0;
 }
 
@@ -117,12 +176,14 @@ Action eval_command(Arguments& arguments) {
           "Run folder (its newest checkpoint) or checkpoint file; with --predictions a run folder or "
           "job file for its data.labels and validate, or nothing: each value is a class")
       .overrides(flags->overrides)
-      .option("--input", "FILE", flags->inputs, "A case with labels; default: data.validation of the run")
+      .option("--input", "FILE", flags->inputs,
+              "Cases with labels: files, folders or globs; default: data.validation of the run")
       .option("--predictions", "DIR", flags->predictions,
               "Score these label maps instead of a model's answers")
       .option("--labels", "DIR", flags->labels, "The label maps they are held against, by case name")
       .option("--output", "NAME", flags->output,
-              "Write NAME.json and NAME.csv; default: evaluation in the run folder or in --predictions")
+              "Write NAME.json and NAME.csv; default: evaluation in the run folder or in --predictions, with "
+              "--input evaluation-CASE in the run folder")
       .flag("--learn-postprocess", flags->learn,
             "Find the clean-up that helps these cases: postprocess.json in the run folder")
       .flag("--json", flags->json, "Print JSON");

@@ -25,6 +25,7 @@ struct Flags {
 int init(const Flags& flags) {
   const fs::path output(flags.output);
   if (!flags.overwrite) expect_new_file("init", "--output", output);
+  const std::optional<fs::path> described = nnunet_folder("init", flags.data);
   const fs::path folder = fs::absolute(output).parent_path();
   CasesSurvey survey = survey_cases(list_cases(flags.data), kCasesRead);
   for (CaseInfo& info : survey.cases) info.file = path_from(folder, info.file);
@@ -34,6 +35,9 @@ int init(const Flags& flags) {
   fmt::print(
       "{}: {} training and {} validation cases, {} classes. Name them, then: tandem train {} --overfit 2\n",
       flags.output, job.data.train.size(), job.data.validation.size(), job.data.classes(), flags.output);
+  if (described)
+    fmt::print("{} names classes and channels: `tandem plan {}` takes them from there\n",
+               (*described / "dataset.json").string(), described->string());
   return 0;
 }
 

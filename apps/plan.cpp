@@ -8,6 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/new_job.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/config/numbers.h"
@@ -34,6 +35,7 @@ int plan(const Flags& flags) {
   const fs::path output(flags.output);
   if (!flags.overwrite) expect_new_file("plan", "--output", output);
   const double memory_gb = gigabytes(flags.memory);
+  nnunet_folder("plan", flags.data);  // not its file
   const PlanSurvey survey = survey_for_plan(flags.data);
   const JobPlan decided = plan_job(survey, memory_gb);
   const fs::path folder = fs::absolute(output).parent_path();
@@ -43,10 +45,10 @@ int plan(const Flags& flags) {
       plan_text(survey, decided, flags.name.empty() ? output.stem().string() : flags.name, paths, memory_gb);
   write_new_job(output, text);
   const Index3& patch = decided.network.topology.patch;
-  fmt::print("{}: {} cases, {} outputs; spacing {:.4g} {:.4g} {:.4g} mm, patch {}, batch {}, {} stages\n",
-             flags.output, survey.cases.size(), survey.data.outputs(), decided.spacing_mm[0],
-             decided.spacing_mm[1], decided.spacing_mm[2], to_string(patch), decided.network.batch,
-             decided.network.topology.strides.size());
+  fmt::print("{}: {}, {}; spacing {:.4g} {:.4g} {:.4g} mm, patch {}, batch {}, {}\n", flags.output,
+             counted(survey.cases.size(), "case"), counted(survey.data.outputs(), "output"),
+             decided.spacing_mm[0], decided.spacing_mm[1], decided.spacing_mm[2], to_string(patch),
+             decided.network.batch, counted(decided.network.topology.strides.size(), "stage"));
   return 0;
 }
 

@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "apps/commands.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
+#include "core/base/folders.h"
 #include "core/base/log.h"
 #include "core/tensor/allocator.h"
 #include "data/prediction.h"
@@ -16,6 +18,7 @@
 #include "data/split.h"
 #include "train/ensemble.h"
 #include "train/postprocess_file.h"
+#include "train/signals.h"
 
 namespace tandem {
 namespace {
@@ -44,11 +47,7 @@ void check_target(const Target& target, bool overwrite) {
   if (!overwrite && fs::exists(target.output))
     throw Error(ErrorKind::kUsage, fmt::format("[predict] {}: exists already", target.output.string()),
                 "Give --overwrite to replace it.");
-  const fs::path folder = target.output.parent_path();
-  if (!folder.empty()) fs::create_directories(folder, error);
-  if (!folder.empty() && !fs::is_directory(folder))
-    throw Error(ErrorKind::kResource,
-                fmt::format("[predict] {}: the folder cannot be made: {}", folder.string(), error.message()));
+  make_parent_folder("predict", target.output);
 }
 
 // Where each input goes: --output itself, or ID.nii.gz in it where it is a folder.
@@ -101,16 +100,18 @@ void show_plan(Ensemble& ensemble, const Target& target, const PreparedCase& pre
   for (const PatchModel& model : models) (void)model(image);
   const std::int64_t network = allocator->statistics().total_peak;
   const std::int64_t result =
-      prediction_bytes(prepared.shape(), window, static_cast<std::int64_t>(models.size()), request);
+      prediction_bytes(prepared.placement(), window, static_cast<std::int64_t>(models.size()), request)
+          .total();
   const std::int64_t input = PreparedCase::memory_bytes(prepared.info(), job.data);
   fmt::print(
-      "{}: {} voxels (z, y, x), {} classes, {} windows of {}, {} forward passes each\n"
+      "{}: {} voxels (z, y, x), {}, {} of {}, {} each\n"
       "  sums and result  {}   (computed; all logits at once would be {})\n"
       "  models           {}   (measured: weights and one window)\n"
       "  input            {}   (at most, if it is kept in memory)\n"
       "  together         {}\n",
-      target.input.file(), to_string(prepared.shape()), request.classes,
-      plan_windows(prepared.shape(), window).count(), to_string(patch), passes, mebibytes(result),
+      target.input.file(), to_string(prepared.shape()), counted(request.classes, "class", "classes"),
+      counted(plan_windows(prepared.shape(), window).count(), "window"), to_string(patch),
+      counted(passes, "forward pass", "forward passes"), mebibytes(result),
       mebibytes(voxel_count(prepared.shape()) * request.classes * 4), mebibytes(network), mebibytes(input),
       mebibytes(result + network + input));
 }
@@ -162,25 +163,31 @@ Postprocess clean_up_of(const Ensemble& ensemble, const LabelMap& labels) {
   return keep_largest_of_all(labels.classes());
 }
 
-void predict_one(Ensemble& ensemble, const Target& target, const DataOptions& data, bool dry_run,
-                 const std::optional<std::pair<Spacing, Spacing>>& trained) {
+// What is the same for every input.
+struct Work {
+  DataOptions data;
+  std::optional<std::pair<Spacing, Spacing>> trained;
+  bool dry_run = false;
+};
+
+// Error{kStopped} after a stop signal, with nothing written.
+void predict_one(Ensemble& ensemble, const Target& target, const Work& work, const StopSignals& signals) {
   const JobOptions& job = ensemble.job();
-  std::unique_ptr<VoxelSource> source = open_case(target.input, data.orientation);
-  warn_of_spacing(source->info(), data, trained);
+  std::unique_ptr<VoxelSource> source = open_case(target.input, work.data.orientation);
+  warn_of_spacing(source->info(), work.data, work.trained);
   ensemble.load(source->info());
-  const PreparedCase prepared = prepare_whole_case(std::move(source), data);
-  const LabelMap labels(data);
+  const PreparedCase prepared = prepare_whole_case(std::move(source), work.data);
+  const LabelMap labels(work.data);
   PredictionRequest request = prediction_request(labels);
   request.probabilities = job.predict.save == PredictionKind::kProbabilities;
-  if (request.probabilities && labels.regions() > 0)
-    fail(ErrorKind::kConfig, "[predict] predict.save: got probabilities with data.regions, expected labels");
-  if (dry_run) return show_plan(ensemble, target, prepared, request);
-  CasePrediction result =
-      predict_case(prepared, window_options(job.predict, job.patch, job.augment), ensemble.models(), request);
+  if (work.dry_run) return show_plan(ensemble, target, prepared, request);
+  CasePrediction result = predict_case(prepared, window_options(job.predict, job.patch, job.augment),
+                                       ensemble.models([&signals] { return signals.requested(); }), request);
   std::string note;
   if (job.predict.postprocess != PostprocessKind::kNone && !request.probabilities)
-    note = fmt::format(" (clean-up removed {} voxels)",
-                       apply(clean_up_of(ensemble, labels), result.labels, prepared.info().geometry.shape()));
+    note = fmt::format(" (clean-up removed {})", counted(apply(clean_up_of(ensemble, labels), result.labels,
+                                                               prepared.info().geometry.shape()),
+                                                         "voxel"));
   if (request.probabilities)
     write_probabilities(target.output, prepared.info(), *result.probabilities, labels);
   else
@@ -189,15 +196,31 @@ void predict_one(Ensemble& ensemble, const Target& target, const DataOptions& da
              target.input.file(), target.output.string(), note);
 }
 
-int predict(const Flags& flags) {
+[[noreturn]] void fail_stopped(const StopSignals& signals, const std::vector<Target>& targets,
+                               std::size_t done) {
+  throw Error(ErrorKind::kStopped,
+              fmt::format("[predict] stopped by {}: {} of {} written, {} not", signals.name(), done,
+                          counted(targets.size(), "prediction"), targets[done].output.string()),
+              done == 0 ? "Run it again." : "Run it again with the inputs that are left.");
+}
+
+int predict(Flags& flags) {
+  take_inputs(flags.overrides, flags.inputs);
   const std::vector<Target> targets = targets_of(flags);
   Ensemble ensemble(flags.run, flags.overrides);
-  DataOptions data = ensemble.job().data;
+  const StopSignals signals(StopPoint::kWindow);
+  Work work{.data = ensemble.job().data, .dry_run = flags.dry_run};
   if (ensemble.job().predict.postprocess == PostprocessKind::kAuto)  // missing: said before the first case
-    (void)clean_up_of(ensemble, LabelMap(data));
-  data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read
-  const auto trained = data.spacing ? std::nullopt : training_spacings(data);
-  for (const Target& target : targets) predict_one(ensemble, target, data, flags.dry_run, trained);
+    (void)clean_up_of(ensemble, LabelMap(work.data));
+  work.data.other_labels = OtherLabels::kBackground;  // labels that a case may hold are not read
+  if (!work.data.spacing) work.trained = training_spacings(work.data);
+  std::size_t done = 0;
+  try {
+    for (; done < targets.size(); ++done) predict_one(ensemble, targets[done], work, signals);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kStopped) throw;
+    fail_stopped(signals, targets, done);
+  }
   return 0;
 }
 
@@ -208,7 +231,7 @@ Action predict_command(Arguments& arguments) {
   arguments.positional("RUN", flags->run, "Run folder (its newest checkpoint) or checkpoint file")
       .overrides(flags->overrides)
       .option("--input", "FILE", flags->inputs,
-              "A case file (.h5), a NIfTI image, or a folder; several times too")
+              "Case files (.h5), NIfTI images, folders or globs; several words, or several times")
       .option("--output", "FILE", flags->output,
               "The file to write (.nii, .nii.gz, .h5), or with a '/' at its end a folder")
       .flag("--overwrite", flags->overwrite, "Replace output files")

@@ -18,7 +18,7 @@
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "train/job.h"
+#include "train/job_check.h"
 #include "train/signals.h"
 
 extern "C" char** environ;
@@ -70,6 +70,15 @@ int run_train(std::vector<std::string> words, const fs::path& output, const Stop
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// What all runs share, as YAML: the resolved job, or, where it needs what the runs add, the file's own keys.
+std::string common_job(const Flags& flags) {
+  const ConfigNode root = load_config(flags.file, flags.overrides);
+  JobOptions job;
+  ErrorList errors;
+  read_job(root, job, errors);
+  return errors.empty() ? emit_yaml(fields(job)) : to_yaml(root);
+}
+
 class Sweep {
  public:
   Sweep(const Flags& flags, std::vector<Overrides> points)
@@ -78,9 +87,8 @@ class Sweep {
         folder_(flags.folder.value_or("runs/" + fs::path(flags.file).stem().string() + "-sweep")) {}
 
   int run() {
-    JobOptions job = load_job(flags_.file, flags_.overrides);
     SweepRecord record(folder_, fs::absolute(flags_.file).lexically_normal().string(), flags_.overrides,
-                       emit_yaml(fields(job)));
+                       common_job(flags_));
     const StopSignals signals;
     for (std::size_t i = 0; i < points_.size() && !signals.requested(); ++i)
       results_.push_back(attempt(fmt::format("{:03}", i + 1), points_[i], record, signals));
@@ -131,14 +139,31 @@ class Sweep {
   std::vector<SweepResult> results_;
 };
 
+// What is wrong with the last run must not be found after a night.
+void check_points(const Flags& flags, const std::vector<Overrides>& points) {
+  std::string faults;
+  std::size_t count = 0;
+  ErrorKind kind = ErrorKind::kConfig;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    std::vector<std::string> all = flags.overrides;
+    all.insert(all.end(), points[i].begin(), points[i].end());
+    try {
+      load_checked_job(flags.file, all);
+    } catch (const Error& error) {
+      kind = count++ == 0 || kind == error.kind() ? error.kind() : ErrorKind::kConfig;
+      faults += fmt::format("{}[sweep] run {:03}: {}\n{}", faults.empty() ? "" : "error: ", i + 1,
+                            fmt::join(points[i], " "), error.what());
+      if (!faults.ends_with('\n')) faults += '\n';
+    }
+  }
+  if (count > 0)
+    throw Error(
+        kind, fmt::format("{}{} of {} runs cannot start, none was started\n", faults, count, points.size()));
+}
+
 int sweep(const Flags& flags) {
   std::vector<Overrides> points = sweep_points(flags.grids, flags.runs);
-  for (const Overrides& point :
-       points) {  // a key that is wrong in the last run must not be found after a night
-    std::vector<std::string> all = flags.overrides;
-    all.insert(all.end(), point.begin(), point.end());
-    load_job(flags.file, all);
-  }
+  check_points(flags, points);
   if (!flags.dry_run) return Sweep(flags, std::move(points)).run();
   for (std::size_t i = 0; i < points.size(); ++i) fmt::print("{:03}: {}\n", i + 1, fmt::join(points[i], " "));
   return 0;

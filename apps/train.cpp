@@ -3,6 +3,8 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
+#include "train/job_check.h"
 #include "train/json.h"
 #include "train/overfit.h"
 #include "train/run.h"
@@ -27,7 +29,8 @@ int train(const Flags& flags) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("[train] --resume: got '{}', expected auto or a path", *flags.resume),
                 "For example: --resume auto.");
-  JobOptions job = load_job(flags.file, overrides);
+  auto [job, warnings] = load_checked_job(flags.file, overrides);
+  for (const std::string& warning : warnings) log_warning("{}", warning);
   if (flags.overfit) {
     if (*flags.overfit < 1 || *flags.overfit > 4096)
       fail(ErrorKind::kUsage, "[train] --overfit: got {}, expected 1 to 4096 patches", *flags.overfit);

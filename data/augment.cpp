@@ -10,6 +10,7 @@
 #include "core/base/rng.h"
 #include "data/intensity.h"
 #include "data/mirror.h"
+#include "data/spatial.h"
 
 namespace tandem {
 namespace {
@@ -55,9 +56,11 @@ std::vector<Change> changes_of(const AugmentOptions& o, const Index3& size) {
   const auto within = [](const std::array<double, 2>& range, RandomStream& stream) {
     return stream.uniform(range[0], range[1]);
   };
-  if (o.noise_std > 0)
-    changes.push_back({RandomPurpose::kNoise, p.noise, 1,
-                       [&o](std::span<float> v, RandomStream& s) { add_noise(v, o.noise_std, s); }});
+  if (o.noise_std)
+    changes.push_back({RandomPurpose::kNoise, p.noise, 1, [&o, within](std::span<float> v, RandomStream& s) {
+                         const auto [low, high] = *o.noise_std;
+                         add_noise(v, low == high ? low : within({low, high}, s), s);
+                       }});
   if (o.blur_sigma)
     changes.push_back(
         {RandomPurpose::kBlur, p.blur, kHalf, [&o, size, within](std::span<float> v, RandomStream& s) {
@@ -76,7 +79,8 @@ std::vector<Change> changes_of(const AugmentOptions& o, const Index3& size) {
   if (o.low_resolution)
     changes.push_back({RandomPurpose::kLowResolution, p.low_resolution, kHalf,
                        [&o, size, within](std::span<float> v, RandomStream& s) {
-                         lower_resolution(v, size, within(*o.low_resolution, s));
+                         const double zoom = within(*o.low_resolution, s);
+                         lower_resolution(v, size, {is_flat_patch(size) ? 1 : zoom, zoom, zoom});
                        }});
   for (const bool inverted : {true, false})
     if (o.gamma)

@@ -146,6 +146,19 @@ CaseEntry case_of_file(const fs::path& path) {
   return entry;
 }
 
+std::string how_to_label(const fs::path& file) {
+  if (!is_nifti_name(file))
+    return "Make the case file with its labels: tandem data convert IMAGE --label LABELS --output CASE.h5.";
+  const std::string stem = split_nifti_name(file).stem;
+  const auto channel = channel_name(stem);
+  const std::string name = channel && channel->second == 0 ? channel->first : stem;
+  return fmt::format(
+      "Its label map is looked for beside it, {0}_label.nii.gz or {0}_seg.nii.gz, and, where its folder is "
+      "images*, as labels*/{0}.nii.gz beside that; or make a case file: tandem data convert IMAGE --label "
+      "LABELS --output CASE.h5.",
+      name);
+}
+
 std::vector<CaseEntry> list_cases(const std::vector<std::string>& patterns) {
   std::vector<CaseEntry> cases;
   for (const std::string& pattern : patterns) append_cases(pattern, cases);

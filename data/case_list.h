@@ -24,6 +24,10 @@ bool is_nifti_name(const std::filesystem::path& path);      // .nii .nii.gz
 // images*/NAME (imagesTr -> labelsTr), NAME_label, NAME_seg. Error{kData} for other kinds of names.
 CaseEntry case_of_file(const std::filesystem::path& path);
 
+// What to do about an image or case file without labels: where a label map is looked for, or how to make the
+// case file again. A whole sentence.
+std::string how_to_label(const std::filesystem::path& file);
+
 // The cases that `patterns` name: a file; the case files of a folder, else its NIfTI images (or those of its
 // sub-folder images*), sorted; a glob (* ? [...]), sorted. Label maps and further channels are no cases of
 // their own. Error{kData} for a pattern that names nothing.

@@ -117,6 +117,14 @@ OverlapCounts ConfusionCounts::of(const std::vector<std::int32_t>& classes) cons
   return {.true_positive = both, .false_positive = predicted - both, .false_negative = expected - both};
 }
 
+void ConfusionCounts::remove_as(const ConfusionCounts& cleaned, std::int32_t cls) {
+  for (std::int64_t r = 0; r < classes_; ++r) {
+    const std::size_t at = as_size(cls * classes_ + r);
+    counts_[as_size(r)] += counts_[at] - cleaned.counts_[at];
+    counts_[at] = cleaned.counts_[at];
+  }
+}
+
 std::vector<ClassScore> score_case(const LabelPair& labels, const std::vector<ScoredRegion>& regions,
                                    const MetricOptions& options) {
   const ConfusionCounts confusion(labels);

@@ -35,6 +35,10 @@ class ConfusionCounts {
  public:
   explicit ConfusionCounts(const LabelPair& labels);
   OverlapCounts of(const std::vector<std::int32_t>& classes) const;
+  std::int64_t classes() const { return classes_; }
+  // `cleaned` counts a prediction some of whose voxels became background: these counts where only those of
+  // `cls` did.
+  void remove_as(const ConfusionCounts& cleaned, std::int32_t cls);
 
  private:
   std::int64_t classes_;

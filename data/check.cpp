@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "data/case_file.h"
 #include "data/case_probe.h"
@@ -53,6 +54,7 @@ class Checker {
   void check_image(const Volume& image, const std::string& file);
   void check_labels(const LabelVolume& labels, const std::string& file);
   void note(Seen& seen, const Volume& image);
+  void missing_labels(const Seen& seen);
   void check_orientations();
   void check_duplicates();
 
@@ -94,8 +96,8 @@ void Checker::check_image(const Volume& image, const std::string& file) {
     }
     if (bad > 0)
       add(Severity::kError, file,
-          fmt::format("channel {}: got {} voxel{} not finite, expected none; the first at {} (z, y, x): {}",
-                      c, bad, bad == 1 ? "" : "s", voxel_text(first, image.geometry.shape()),
+          fmt::format("channel {}: got {} not finite, expected none; the first at {} (z, y, x): {}", c,
+                      counted(bad, "voxel"), voxel_text(first, image.geometry.shape()),
                       image.values[static_cast<std::size_t>(c) * plane + first]));
     else if (low == high)
       add(Severity::kWarning, file, fmt::format("channel {}: every voxel is {}", c, low));
@@ -125,14 +127,12 @@ void Checker::check_labels(const LabelVolume& labels, const std::string& file) {
     foreground = foreground || (cls && *cls != 0);
     if (cls || data_->other_labels == OtherLabels::kBackground || shown++ >= kShownValues) continue;
     add(Severity::kError, file,
-        fmt::format(
-            "label: got value {} in {} voxel{}, the first at {} (z, y, x), expected a value of data.labels",
-            value, place.count, place.count == 1 ? "" : "s",
-            voxel_text(place.first, labels.geometry.shape())));
+        fmt::format("label: got value {} in {}, the first at {} (z, y, x), expected a value of data.labels",
+                    value, counted(place.count, "voxel"), voxel_text(place.first, labels.geometry.shape())));
   }
   if (shown > kShownValues)
     add(Severity::kError, file,
-        fmt::format("label: {} more values that data.labels does not name", shown - kShownValues));
+        fmt::format("label: {} more that data.labels does not name", counted(shown - kShownValues, "value")));
   if (!foreground)
     add(Severity::kWarning, file, "label: got no foreground voxel; its patches are placed at random");
 }
@@ -154,6 +154,14 @@ void Checker::note(Seen& seen, const Volume& image) {
   seen.orientation = image.geometry.orientation();
   seen.digest = digest_of(image);
   seen.readable = true;
+}
+
+// Training and validation need them; files without a job may be for prediction.
+void Checker::missing_labels(const Seen& seen) {
+  const std::string& file = seen.entry.file();
+  if (data_ == nullptr && report.unlabelled++ == 0) report.first_unlabelled = file;
+  if (data_ == nullptr || seen.set == 2) return;
+  add(Severity::kError, file, "got no labels, expected some. " + how_to_label(file));
 }
 
 void Checker::check_case_file(Seen& seen) {
@@ -180,10 +188,7 @@ void Checker::check_case_file(Seen& seen) {
       std::vector<float> weights(static_cast<std::size_t>(voxel_count(shape)));
       source->read_weights({0, 0, 0}, shape, weights);
     });
-  if (!info.has_labels) {
-    if (data_ != nullptr && seen.set < 2) add(Severity::kError, file, "got no /label, expected one");
-    return;
-  }
+  if (!info.has_labels) return missing_labels(seen);
   LabelVolume labels{info.geometry, std::vector<std::int32_t>(static_cast<std::size_t>(voxel_count(shape)))};
   if (guarded(file, [&] { source->read_labels({0, 0, 0}, shape, labels.values); }))
     check_labels(labels, file);
@@ -205,11 +210,7 @@ void Checker::check_nifti(Seen& seen) {
     image.values.insert(image.values.end(), channel.values.begin(), channel.values.end());
   }
   if (!image.values.empty()) note(seen, image);
-  if (seen.entry.label.empty()) {
-    if (data_ != nullptr && seen.set < 2)
-      add(Severity::kError, seen.entry.file(), "got an image without a label map, expected one");
-    return;
-  }
+  if (seen.entry.label.empty()) return missing_labels(seen);
   LabelVolume labels;
   if (!guarded(seen.entry.label, [&] { labels = read_nifti_labels(seen.entry.label); })) return;
   check_labels(labels, seen.entry.label);
@@ -289,8 +290,8 @@ void Checker::check_across() {
   for (auto it = first; it != seen_.end(); ++it)
     if (it->readable && it->channels != first->channels)
       add(Severity::kError, it->entry.file(),
-          fmt::format("got {} channel{}, expected {} as {}", it->channels, it->channels == 1 ? "" : "s",
-                      first->channels, first->entry.file()));
+          fmt::format("got {}, expected {} as {}", counted(it->channels, "channel"), first->channels,
+                      first->entry.file()));
   check_orientations();
   check_duplicates();
 }

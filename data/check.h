@@ -21,6 +21,8 @@ struct Finding {
 
 struct CheckReport {
   std::int64_t cases = 0;
+  std::int64_t unlabelled = 0;    // of files without a job: no fault of theirs, but nothing to train on
+  std::string first_unlabelled;   // one of these files
   std::vector<Finding> findings;  // in the order of the cases, then those about the whole set
   std::int64_t errors() const;
 };

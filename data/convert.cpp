@@ -5,8 +5,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/log.h"
 #include "data/case_file.h"
 
@@ -51,7 +53,7 @@ void treat_non_finite(const ConvertOptions& options, Volume& image) {
     ++replaced;
   }
   if (replaced > 0)
-    log_warning("[convert] {}: {} voxels that are not finite became {}", options.images.front(), replaced,
+    log_warning("[convert] {}: {} not finite became {}", options.images.front(), counted(replaced, "voxel"),
                 *options.nan_value);
 }
 
@@ -114,8 +116,7 @@ ConvertReport convert_case(const ConvertOptions& options) {
     labels = on_grid(labels, grid);
     for (const std::int32_t value : labels.values) ++report.label_counts[value];
   }
-  const fs::path folder = fs::path(options.output).parent_path();
-  if (!folder.empty()) fs::create_directories(folder);
+  make_parent_folder("convert", options.output);
   write_case(options.output, report.case_id, on_grid(image, grid), options.label.empty() ? nullptr : &labels);
   return report;
 }

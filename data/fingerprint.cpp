@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/label_map.h"
@@ -14,7 +15,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kMaxVoxels = 10'000'000;
+constexpr std::size_t kMaxVoxels = 10'000'000;
 constexpr std::int64_t kSlabSlices = 32;
 
 std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -41,11 +42,25 @@ std::vector<std::vector<float>> foreground_of(const VoxelSource& source, const L
   return found;
 }
 
-// `count` of the values, evenly spaced.
-void append_evenly(const std::vector<float>& values, std::int64_t count, std::vector<float>& to) {
-  const auto n = static_cast<std::int64_t>(values.size());
-  for (std::int64_t i = 0; i < std::min(n, count); ++i)
-    to.push_back(values[as_size(n <= count ? i : i * n / count)]);
+// `count` of the values, evenly spaced: of fewer than `count` each one several times.
+std::vector<float> take_evenly(const std::vector<float>& values, std::size_t count) {
+  std::vector<float> taken(count);
+  for (std::size_t i = 0; i < count; ++i) taken[i] = values[i * values.size() / count];
+  return taken;
+}
+
+// The same number of voxels of every case, so that each has the same weight: as many as the case with the
+// most has.
+std::vector<float> take_equally(const std::vector<std::vector<float>>& cases) {
+  std::size_t count = 0;
+  for (const std::vector<float>& values : cases) count = std::max(count, values.size());
+  std::vector<float> all;
+  for (const std::vector<float>& values : cases) {
+    if (values.empty()) continue;
+    const std::vector<float> taken = take_evenly(values, count);
+    all.insert(all.end(), taken.begin(), taken.end());
+  }
+  return all;
 }
 
 ChannelFingerprint summarise(std::vector<float>& values) {
@@ -71,25 +86,29 @@ bool lacks_numbers(const NormalizeOptions& options) {
 }  // namespace
 
 std::vector<ChannelFingerprint> measure_fingerprint(const std::vector<CaseEntry>& cases,
-                                                    const DataOptions& data) {
+                                                    const DataOptions& data,
+                                                    const StopRequested& stop_requested) {
   const LabelMap labels(data);
-  const std::int64_t per_case =
-      kMaxVoxels / std::max<std::int64_t>(1, static_cast<std::int64_t>(cases.size()));
-  std::vector<std::vector<float>> values;
+  const std::size_t per_case = kMaxVoxels / std::max<std::size_t>(1, cases.size());
+  std::vector<std::vector<std::vector<float>>> values;  // by channel and case
   for (const CaseEntry& entry : cases) {
+    leave_if_stopped(stop_requested);
     const std::vector<std::vector<float>> found = foreground_of(*open_case(entry, data.orientation), labels);
     if (values.empty()) values.resize(found.size());
     if (found.size() != values.size())
-      fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", entry.file(), found.size(),
-           values.size(), cases.front().file());
-    for (std::size_t c = 0; c < found.size(); ++c) append_evenly(found[c], per_case, values[c]);
+      fail(ErrorKind::kData, "[data] {}: got {}, expected {} as {}", entry.file(),
+           counted(found.size(), "channel"), values.size(), cases.front().file());
+    for (std::size_t c = 0; c < found.size(); ++c)
+      values[c].push_back(take_evenly(found[c], std::min(found[c].size(), per_case)));
   }
-  if (values.empty() || values.front().empty())
-    fail(ErrorKind::kData,
-         "[data] fingerprint: got no foreground voxel in {} cases, expected some to normalise by",
-         cases.size());
   std::vector<ChannelFingerprint> result;
-  for (std::vector<float>& channel : values) result.push_back(summarise(channel));
+  for (const std::vector<std::vector<float>>& channel : values) {
+    std::vector<float> taken = take_equally(channel);
+    if (!taken.empty()) result.push_back(summarise(taken));
+  }
+  if (result.empty())
+    fail(ErrorKind::kData, "[data] fingerprint: got no foreground voxel in {}, expected some to normalise by",
+         counted(cases.size(), "case"));
   return result;
 }
 
@@ -108,9 +127,10 @@ std::vector<CaseEntry> measured_cases(const DataOptions& data) {
 
 }  // namespace
 
-DataOptions with_fingerprint(const DataOptions& data) {
+DataOptions with_fingerprint(const DataOptions& data, const StopRequested& stop_requested) {
   if (std::none_of(data.normalize.begin(), data.normalize.end(), &lacks_numbers)) return data;
-  const std::vector<ChannelFingerprint> channels = measure_fingerprint(measured_cases(data), data);
+  const std::vector<ChannelFingerprint> channels =
+      measure_fingerprint(measured_cases(data), data, stop_requested);
   DataOptions result = data;
   for (NormalizeOptions& options : result.normalize) {
     if (!lacks_numbers(options) || options.channel >= static_cast<std::int64_t>(channels.size())) continue;

@@ -7,6 +7,7 @@
 
 #include "data/case_list.h"
 #include "data/options.h"
+#include "data/reading_stop.h"
 
 namespace tandem {
 
@@ -17,13 +18,14 @@ struct ChannelFingerprint {
 
 // Of voxels of any class but background (and ignored ones), the same number of each case, at most 10^7 in
 // all, evenly spaced within a case. Error{kData} if there is no foreground voxel, or for different numbers of
-// channels.
+// channels; Error{kStopped} when `stop_requested` says so between two cases.
 std::vector<ChannelFingerprint> measure_fingerprint(const std::vector<CaseEntry>& cases,
-                                                    const DataOptions& data);
+                                                    const DataOptions& data,
+                                                    const StopRequested& stop_requested = {});
 
 // `data` with the numbers that its normalisation lacks: mean, std and, where it is not given, clip of
 // channels of kind ct. Reads the training cases if there are any such channels; with data.split.file or
 // folds those for validation too: all folds have the same numbers, so their models can be averaged.
-DataOptions with_fingerprint(const DataOptions& data);
+DataOptions with_fingerprint(const DataOptions& data, const StopRequested& stop_requested = {});
 
 }  // namespace tandem

@@ -202,6 +202,7 @@ void Hdf5File::write(std::string_view path, NumberType type, std::span<const std
   check_internal(bytes.size() == static_cast<std::size_t>(count) * number_size(type),
                  "the bytes of an HDF5 dataset do not fit its shape");
   const Hdf5Handle space = make_space(shape, name(), path);
+  expect_hdf5_room(name(), bytes.size());
   const Hdf5Handle creation = creation_properties(storage, shape, name(), path);
   const Hdf5Handle links = hdf5_link_properties(name());
   const hid_t number = hdf5_memory_type(type);

@@ -1,6 +1,8 @@
 // Opening, closing and walking HDF5 files; the shared pieces of hdf5_internal.h.
 #include "data/hdf5_file.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <new>
 
@@ -75,10 +77,23 @@ void try_hdf5_in_child(const fs::path& file, const std::function<void()>& body) 
       });
 }
 
+void expect_hdf5_room(const std::string& file, std::size_t bytes) {
+  constexpr std::size_t kLibrary = std::size_t{12} << 20;
+  // Not by malloc, which after a large block keeps others of its size to itself.
+  void* const room =
+      ::mmap(nullptr, bytes + kLibrary, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED)
+    throw Error(ErrorKind::kResource,
+                fmt::format("[hdf5] {}: got no {} MiB of memory, expected some to work in", file,
+                            (bytes + kLibrary) >> 20),
+                "Free memory, or raise the limit of this process.");
+  ::munmap(room, bytes + kLibrary);
+}
+
 void fail_hdf5(const std::string& file, std::string_view object, std::string_view what) {
   const std::string reason = hdf5_reason();
-  fail(ErrorKind::kData, "[hdf5] {}: {}: {}{}", file, object, what,
-       reason.empty() ? "" : " (" + reason + ")");
+  fail(file == kImageName ? ErrorKind::kResource : ErrorKind::kData, "[hdf5] {}: {}: {}{}", file, object,
+       what, reason.empty() ? "" : " (" + reason + ")");
 }
 
 Hdf5Handle own_hdf5(hid_t id, Hdf5Handle::Close close, const std::string& file, std::string_view object,
@@ -133,6 +148,7 @@ Hdf5File Hdf5File::open(const fs::path& path, const Hdf5Limits& limits) {
   state->name = path.string();
   state->limits = limits;
   expect_readable(path, "hdf5", "an HDF5 file");
+  expect_hdf5_room(state->name, 0);
   const Hdf5Handle access = file_access(state->name);
   state->file = own_hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &H5Fclose, state->name, "file",
                          "got something that is no intact HDF5 file");
@@ -142,8 +158,9 @@ Hdf5File Hdf5File::open(const fs::path& path, const Hdf5Limits& limits) {
 Hdf5File Hdf5File::create_image() {
   const Hdf5Lock lock;
   auto state = std::make_unique<State>();
-  state->name = "memory image";
+  state->name = kImageName;
   state->writable = true;
+  expect_hdf5_room(state->name, kImageGrowth);
   const Hdf5Handle access = file_access(state->name);
   // Default library version bounds: with any others libhdf5 1.10.8 writes images that it cannot open again.
   H5Pset_fapl_core(access.get(), kImageGrowth, 0);
@@ -160,6 +177,7 @@ Hdf5File Hdf5File::open_image(std::span<const std::byte> bytes, std::string name
   auto state = std::make_unique<State>();
   state->name = std::move(name);
   state->limits = limits;
+  expect_hdf5_room(state->name, bytes.size());
   const Hdf5Handle access = file_access(state->name);
   H5Pset_fapl_core(access.get(), kImageGrowth, 0);
   // HDF5 copies the bytes; the parameter is not const only because other callers may hand the buffer over.

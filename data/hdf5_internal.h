@@ -57,7 +57,14 @@ struct Hdf5File::State {
   }
 };
 
-// "[hdf5] FILE: OBJECT: what (HDF5's reason)".
+// What an image that is being made is called.
+inline constexpr const char* kImageName = "memory image";
+// Throws Error{kResource} unless `bytes` and some more for libhdf5 can be had: where one of its first
+// allocations fails, version 1.10 follows a null pointer (H5AC_create), which no error handler sees.
+void expect_hdf5_room(const std::string& file, std::size_t bytes);
+
+// "[hdf5] FILE: OBJECT: what (HDF5's reason)": Error{kData}, but Error{kResource} for an image that is being
+// made, which nothing but a lack of memory can stop.
 [[noreturn]] void fail_hdf5(const std::string& file, std::string_view object, std::string_view what);
 // `id` with its closer, or fail_hdf5.
 Hdf5Handle own_hdf5(hid_t id, Hdf5Handle::Close close, const std::string& file, std::string_view object,

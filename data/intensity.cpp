@@ -99,11 +99,11 @@ void change_contrast(std::span<float> values, double factor) {
   }
 }
 
-void lower_resolution(std::span<float> values, const Index3& size, double zoom) {
+void lower_resolution(std::span<float> values, const Index3& size, const std::array<double, 3>& zoom) {
   Index3 small;
   for (std::size_t a = 0; a < 3; ++a)
     small[a] = std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::nearbyint(zoom * static_cast<double>(size[a]))));
+        1, static_cast<std::int64_t>(std::nearbyint(zoom[a] * static_cast<double>(size[a]))));
   std::vector<float> shrunk;
   shrunk.reserve(as_size(voxel_count(small)));
   const auto nearest = [&](std::size_t a, std::int64_t i) { return (2 * i + 1) * size[a] / (2 * small[a]); };

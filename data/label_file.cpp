@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "data/case_score.h"
 #include "data/hdf5_file.h"
@@ -138,8 +139,8 @@ std::vector<LabelFilePair> match_label_files(const fs::path& predictions, const 
   }
   if (count > 0)
     throw Error(ErrorKind::kData,
-                fmt::format("[labels] {}: got no prediction for {} of {} cases: {}{}", predictions.string(),
-                            count, expected.size(), missing, count > kShownCases ? ", ..." : ""),
+                fmt::format("[labels] {}: got no prediction for {} of {}: {}{}", predictions.string(), count,
+                            counted(expected.size(), "case"), missing, count > kShownCases ? ", ..." : ""),
                 "A case is a file's name up to its first dot.");
   if (pairs.empty())
     fail(ErrorKind::kData, "[labels] {}: got no label maps, expected .nii, .nii.gz or .h5 files",
@@ -149,12 +150,13 @@ std::vector<LabelFilePair> match_label_files(const fs::path& predictions, const 
 
 SegmentationScores score_label_files(const std::vector<LabelFilePair>& pairs,
                                      const std::vector<LabelClass>& classes, OtherLabels other,
-                                     const MetricOptions& options) {
+                                     const MetricOptions& options, const std::function<bool()>& should_stop) {
   const LabelMap reference_map(classes.empty() ? classes_of_values(pairs) : classes, other);
   const LabelMap prediction_map(written_classes(reference_map));
   SegmentationScores scores(reference_map.names(), options);
   const std::vector<ScoredRegion> regions = regions_of_classes(reference_map.names());
   for (const LabelFilePair& pair : pairs) {
+    if (should_stop && should_stop()) throw Error(ErrorKind::kStopped, "[labels] stopped by a signal");
     const LabelFile prediction = read_label_file(pair.prediction),
                     reference = read_label_file(pair.reference);
     expect_same_grid(reference.geometry, prediction.geometry, reference.file, prediction.file);

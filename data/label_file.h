@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,10 @@ std::vector<LabelFilePair> match_label_files(const std::filesystem::path& predic
 // Scores the pairs. With `classes` (a job's data.labels) the references hold their values and the predictions
 // what `tandem predict` writes; without, every value is a class by itself, 0 the background, and means the
 // same in both. Error{kData} for two grids that differ (size, or affine by more than 1e-3 mm), for values
-// that no class has, and for more than 256 of them.
+// that no class has, and for more than 256 of them. `should_stop` is asked before each pair: Error{kStopped}.
 SegmentationScores score_label_files(const std::vector<LabelFilePair>& pairs,
                                      const std::vector<LabelClass>& classes, OtherLabels other,
-                                     const MetricOptions& options);
+                                     const MetricOptions& options,
+                                     const std::function<bool()>& should_stop = {});
 
 }  // namespace tandem

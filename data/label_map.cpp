@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 
 namespace tandem {
@@ -99,7 +100,7 @@ void LabelMap::expect_none(const UnknownLabels& unknown, const std::string& file
   std::size_t shown = 0;
   for (const auto& [value, count] : unknown) {
     if (shown++ == kShownValues) break;
-    text += fmt::format("{}{} ({} voxels)", text.empty() ? "" : ", ", value, count);
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", value, counted(count, "voxel"));
   }
   if (unknown.size() > kShownValues) text += fmt::format(" and {} more", unknown.size() - kShownValues);
   if (first) text += fmt::format(", the first at {} (z, y, x)", to_string(*first));

@@ -42,6 +42,22 @@ RowPlace row_of(const WindowPlan& plan, std::int64_t window) {
   return {window / nx / ny, window / nx % ny, (window + 1) % nx == 0};
 }
 
+// The lines that `window` is the last to hold back, in order of z and y; `last` per z and per y. By slices a
+// line waits for the last row of windows of its slice.
+template <class Visit>
+void for_each_finished(const WindowPlan& plan, const std::array<std::vector<std::int64_t>, 2>& last,
+                       std::int64_t window, Visit&& visit) {
+  const RowPlace place = row_of(plan, window);
+  if (!place.ends_row) return;
+  if (!plan.by_slice)
+    return for_each_line(plan, plan.begin_of(window), [&](std::int64_t z, std::int64_t y) {
+      if (last[0][as_size(z)] == place.z && last[1][as_size(y)] == place.y) visit(z, y);
+    });
+  if (place.y + 1 < std::ssize(plan.starts[1])) return;
+  for (std::int64_t z = 0; z < plan.shape[0]; ++z)
+    for (std::int64_t y = 0; last[0][as_size(z)] == place.z && y < plan.shape[1]; ++y) visit(z, y);
+}
+
 template <class T>
 float as_float(T value) {
   if constexpr (std::is_arithmetic_v<T>)
@@ -53,25 +69,21 @@ float as_float(T value) {
 }  // namespace
 
 std::int64_t LineSums::most_lines(const WindowPlan& plan) {
-  const std::vector<std::int64_t> last_z = last_windows(plan, 0), last_y = last_windows(plan, 1);
+  const std::array last{last_windows(plan, 0), last_windows(plan, 1)};
   std::vector<std::uint8_t> begun(as_size(plan.shape[0] * plan.shape[1]), 0);
-  std::int64_t live = 0, most = 0;
+  const std::int64_t in_row = std::ssize(plan.starts[2]);  // windows of a row, which cover the same lines
+  std::int64_t live = 0, most = 0, rows_begun = 0;
   for (std::int64_t first = 0; first < plan.count(); first += plan.batch_size) {
     const std::int64_t end = std::min(first + plan.batch_size, plan.count());
-    for (std::int64_t w = first; w < end; ++w)
-      for_each_line(plan, plan.begin_of(w), [&](std::int64_t z, std::int64_t y) {
+    for (; rows_begun * in_row < end; ++rows_begun)
+      for_each_line(plan, plan.begin_of(rows_begun * in_row), [&](std::int64_t z, std::int64_t y) {
         std::uint8_t& state = begun[as_size(z * plan.shape[1] + y)];
         live += state == 0;
         state = 1;
       });
     most = std::max(most, live);
-    for (std::int64_t w = first; w < end; ++w) {
-      const RowPlace place = row_of(plan, w);
-      if (!place.ends_row) continue;
-      for_each_line(plan, plan.begin_of(w), [&](std::int64_t z, std::int64_t y) {
-        live -= last_z[as_size(z)] == place.z && last_y[as_size(y)] == place.y;
-      });
-    }
+    for (std::int64_t w = (first / in_row + 1) * in_row - 1; w < end; w += in_row)
+      for_each_finished(plan, last, w, [&](std::int64_t, std::int64_t) { --live; });
   }
   return most;
 }
@@ -161,13 +173,18 @@ void LineSums::add_values(const WindowLogits& window) {
   });
 }
 
-void LineSums::finish(std::int64_t window, const LineSink& sink) {
-  const RowPlace place = row_of(plan_, window);
-  if (!place.ends_row) return;
-  std::vector<std::array<std::int64_t, 2>> lines;
-  for_each_line(plan_, plan_.begin_of(window), [&](std::int64_t z, std::int64_t y) {
-    if (last_[0][as_size(z)] == place.z && last_[1][as_size(y)] == place.y) lines.push_back({z, y});
-  });
+void LineSums::finish(std::int64_t window, const LineSink& sink, const SliceSink& after_slice) {
+  std::vector<Line> lines;
+  for_each_finished(plan_, last_, window, [&](std::int64_t z, std::int64_t y) { lines.push_back({z, y}); });
+  if (!plan_.by_slice) return hand_out(lines, sink);
+  const std::size_t slice = as_size(plan_.shape[1]);
+  for (std::size_t first = 0; first < lines.size(); first += slice) {
+    hand_out(std::span(lines).subspan(first, slice), sink);
+    after_slice(lines[first][0]);
+  }
+}
+
+void LineSums::hand_out(std::span<const Line> lines, const LineSink& sink) {
   const std::int64_t width = plan_.shape[2];
   parallel_for(static_cast<std::int64_t>(lines.size()), 1, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {

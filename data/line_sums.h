@@ -33,10 +33,13 @@ class LineSums {
   void begin(const Index3& window);
   // Adds logits * weight * share; weights are counted once, with the first model's unmirrored answer.
   void add(const WindowLogits& window);
-  // Hands out the lines that no window after `window` touches, as means, and frees them.
-  void finish(std::int64_t window, const LineSink& sink);
+  // Hands out the lines that no window after `window` touches, as means, and frees them; by slices those of
+  // whole slices, each followed by `after_slice`.
+  void finish(std::int64_t window, const LineSink& sink, const SliceSink& after_slice = {});
 
  private:
+  using Line = std::array<std::int64_t, 2>;  // z, y
+  void hand_out(std::span<const Line> lines, const LineSink& sink);
   template <class T>
   void add_values(const WindowLogits& window);
   std::int64_t line(std::int64_t z, std::int64_t y) const { return z * plan_.shape[1] + y; }

@@ -9,14 +9,11 @@
 
 #include "core/base/error.h"
 #include "core/config/numbers.h"
-#include "data/segmentation_metrics.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::int64_t kMaxClasses = 255;  // index 255 is kIgnoredClass
-const std::vector<std::pair<std::string, BlendKind>> kBlends{{"gaussian", BlendKind::kGaussian},
-                                                             {"constant", BlendKind::kConstant}};
 
 std::optional<std::int64_t> whole_number(const ConfigNode& node) {
   std::int64_t value = 0;
@@ -68,6 +65,9 @@ void check_regions(const DataOptions& options, const std::map<std::int64_t, std:
   if (!options.region_values.empty() && options.region_values.size() != options.regions.size())
     errors.rule("region_values", fmt::format("got {} values, expected one for each of {} regions",
                                              options.region_values.size(), options.regions.size()));
+  for (const std::int64_t value : options.region_values)
+    if (!owner.contains(value))
+      errors.rule("region_values", fmt::format("got {}, expected a value of data.labels", value));
 }
 
 void check_labels(const DataOptions& options, ErrorList& errors) {
@@ -132,53 +132,28 @@ void check_channels(const DataOptions& options, ErrorList& errors) {
     errors.rule("normalize", fmt::format("got channel {} twice, expected each channel once", *twice));
 }
 
-NumberRange overlap_range() { return {.min = 0, .max = 0.95}; }
-constexpr const char* kOverlapDoc = "Part of a patch that the next one covers again, along each axis";
-constexpr const char* kBlendDoc =
-    "Weight of a patch's voxels where patches overlap: gaussian around its centre, or all the same";
-constexpr const char* kMirrorTtaDoc =
-    "Average the logits over all mirrored copies along these axes; true: those of augment.mirror";
-
-// "x" twice, or another word: a rule of `key`.
-void check_axes(const std::vector<std::string>& axes, std::string_view key, ErrorList& errors) {
-  std::vector<std::string> sorted = axes;
-  std::sort(sorted.begin(), sorted.end());
-  for (const std::string& axis : sorted)
-    if (axis != "x" && axis != "y" && axis != "z")
-      errors.rule(key, fmt::format("got '{}', expected x, y or z", axis));
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    errors.rule(key, "got an axis twice, expected each once");
-}
-
-// true, false or [z, y].
-void read_mirror(const ConfigNode& node, ErrorList& errors, MirrorTta& value) {
-  const std::string& text = node.text();
-  if (node.is_list()) {
-    std::vector<std::string> axes;
-    for (const ConfigNode& item : node.items()) axes.push_back(item.text());
-    value = {.on = !axes.empty(), .axes = std::move(axes)};
-  } else if (node.is_scalar() && !node.quoted() && (text == "true" || text == "false")) {
-    value = {.on = text == "true", .axes = std::nullopt};
-  } else {
-    errors.wrong(node, "true, false or a list of axes, as [z, y]");
+// 0.05, [0, 0.1], or 0 and null for none.
+void read_noise(const ConfigNode& node, ErrorList& errors, std::optional<std::array<double, 2>>& value) {
+  const std::vector<ConfigNode> items = node.is_list() ? node.items() : std::vector<ConfigNode>{node};
+  std::array<double, 2> range{};
+  bool good = node.is_scalar() || (node.is_list() && items.size() == 2);
+  for (std::size_t i = 0; good && i < 2; ++i) {
+    const ConfigNode& item = items[std::min(i, items.size() - 1)];
+    const std::optional<double> number =
+        item.is_scalar() && !item.quoted() ? read_number(item.text()).value : std::nullopt;
+    good = number && *number >= 0 && *number <= 1e6;
+    if (good) range[i] = *number;
   }
+  if (!node.is_null() && (!good || range[0] > range[1]))
+    return errors.wrong(node, "a number >= 0 and <= 1.0e+06, or a lower and a higher one as [0, 0.1]");
+  value = range[1] > 0 ? std::optional(range) : std::nullopt;
 }
 
-ConfigNode write_mirror(const MirrorTta& value) {
-  if (!value.axes) return ConfigNode::scalar(value.on ? "true" : "false");
+ConfigNode write_noise(const std::optional<std::array<double, 2>>& value) {
+  if (!value || (*value)[0] == (*value)[1]) return ConfigNode::scalar(format_number(value ? (*value)[0] : 0));
   ConfigNode list = ConfigNode::list();
-  for (const std::string& axis : *value.axes) list.append(ConfigNode::scalar(axis));
+  for (const double number : *value) list.append(ConfigNode::scalar(format_number(number)));
   return list;
-}
-
-void add_mirror(Fields& fields, MirrorTta& value) {
-  fields.custom(
-      "mirror_tta", "flag or list of texts",
-      [&value](const ConfigNode& node, ErrorList& errors) { read_mirror(node, errors, value); },
-      [&value] { return write_mirror(value); }, kMirrorTtaDoc);
-  fields.check([&value](ErrorList& errors) {
-    if (value.axes) check_axes(*value.axes, "mirror_tta", errors);
-  });
 }
 
 }  // namespace
@@ -294,12 +269,15 @@ Fields fields(DataOptions& o) {
       .integer_or_auto("workers", o.workers, {.min = 0, .max = 256},
                        "Loader threads; 0: load in the training thread")
       .integer("prefetch", o.prefetch, {.min = 1, .max = 1024}, "Batches prepared ahead", "batches")
-      .check([&o](ErrorList& errors) {
-        if (o.split.active() && !(o.validation.empty() && o.test.empty()))
-          errors.rule("split", "got a split and data.validation or data.test, expected one of them");
-        check_labels(o, errors);
-        check_channels(o, errors);
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            if (o.split.active() && !(o.validation.empty() && o.test.empty()))
+              errors.rule("split", "got a split and data.validation or data.test, expected one of them");
+          },
+          {"split", "validation", "test"})
+      .check([&o](ErrorList& errors) { check_labels(o, errors); },
+             {"format", "labels", "ignore_label", "regions", "region_values"})
+      .check([&o](ErrorList& errors) { check_channels(o, errors); }, {"normalize"});
 }
 
 Fields fields(AugmentOptions& o) {
@@ -315,8 +293,12 @@ Fields fields(AugmentOptions& o) {
       .numbers("elastic", o.elastic, {.min = 0, .max = 4096},
                "Standard deviation of random shifts, and distance of the points that are shifted; null: off",
                "voxels")
-      .number("noise_std", o.noise_std, {.min = 0, .max = 1e6},
-              "Standard deviation of added Gaussian noise, in normalised units; 0: off")
+      .custom(
+          "noise_std", "number or list of numbers",
+          [&o](const ConfigNode& node, ErrorList& errors) { read_noise(node, errors, o.noise_std); },
+          [&o] { return write_noise(o.noise_std); },
+          "Standard deviation of added Gaussian noise, in normalised units: always this one, or drawn from "
+          "a range as [0, 0.1] for each channel; 0: off")
       .numbers("brightness", o.brightness, {.min = 0, .max = 1e6},
                "Range of a factor on each channel; half the draws lie below 1 where it spans 1; null: off")
       .numbers("blur_sigma", o.blur_sigma, {.min = 0, .max = 16, .exclusive_min = true},
@@ -330,63 +312,19 @@ Fields fields(AugmentOptions& o) {
       .numbers("low_resolution", o.low_resolution, {.min = 0.05, .max = 1},
                "Range of the zoom of a channel that is shrunk and enlarged again; null: off")
       .group("probability", o.probability, "How often each change is made")
-      .check([&o](ErrorList& errors) {
-        check_axes(o.mirror, "mirror", errors);
-        for (const auto& [range, key] :
-             {std::pair(&o.brightness, "brightness"), std::pair(&o.scale, "scale"),
-              std::pair(&o.blur_sigma, "blur_sigma"), std::pair(&o.contrast, "contrast"),
-              std::pair(&o.gamma, "gamma"), std::pair(&o.low_resolution, "low_resolution")})
-          check_range(*range, key, errors);
-        if (o.elastic && !((*o.elastic)[1] >= 2))
-          errors.rule("elastic",
-                      fmt::format("got points {} voxels apart, expected at least 2", (*o.elastic)[1]));
-      });
-}
-
-Fields fields(ValidateOptions& o) {
-  Fields list;
-  list.integer("every", o.every, {.min = 0, .max = 1'000'000'000},
-               "Validate each so many steps; 0: only after the last step", "steps")
-      .number("overlap", o.overlap, overlap_range(), kOverlapDoc)
-      .choice("blend", o.blend, kBlends, kBlendDoc);
-  add_mirror(list, o.mirror_tta);
-  list.texts(
-          "metrics", o.metrics,
-          "Reported per class and case, of dice, iou, hd, hd95, hd95_pooled, assd, nsd; dice and iou always")
-      .number("nsd_mm", o.nsd_mm, {.min = 0, .max = 1e6}, "Distance that nsd tolerates", "mm")
-      .choice("empty", o.empty, {{"worst", EmptyPolicy::kWorst}, {"skip", EmptyPolicy::kSkip}},
-              "Score of a class that the reference lacks and the prediction has: worst: 0, distances the "
-              "diagonal of the image; skip: none. Absent in both: never scored")
-      .check([&o](ErrorList& errors) {
-        const std::span<const MetricRow> known = metric_table();
-        for (const std::string& metric : o.metrics)
-          if (std::none_of(known.begin(), known.end(), [&](const auto& row) { return row.name == metric; }))
-            errors.rule(
-                "metrics",
-                fmt::format("got '{}', expected dice, iou, hd, hd95, hd95_pooled, assd or nsd", metric));
-      });
-  return list;
-}
-
-Fields fields(PredictOptions& o) {
-  Fields list;
-  list.number("overlap", o.overlap, overlap_range(), kOverlapDoc)
-      .choice("blend", o.blend, kBlends, kBlendDoc);
-  add_mirror(list, o.mirror_tta);
-  return list.integer("batch_size", o.batch_size, {.min = 1, .max = 4096}, "Windows predicted at once")
-      .choice("save", o.save,
-              {{"labels", PredictionKind::kLabels}, {"probabilities", PredictionKind::kProbabilities}},
-              "What is written: the class of each voxel, or the probability of each class (F32)")
-      .choice(
-          "postprocess", o.postprocess,
-          {{"none", PostprocessKind::kNone},
-           {"keep_largest", PostprocessKind::kKeepLargest},
-           {"auto", PostprocessKind::kAuto}},
-          "Clean-up of labels; keep_largest: of each class only the largest component (26 neighbours) stays; "
-          "auto: what `tandem eval --learn-postprocess` found")
-      .paths("ensemble", o.ensemble,
-             "Run folders of other models (folds) whose probabilities are averaged with the "
-             "run's own");
+      .check([&o](ErrorList& errors) { check_axes(o.mirror, "mirror", errors); }, {"mirror"})
+      .check(
+          [&o](ErrorList& errors) {
+            for (const auto& [range, key] :
+                 {std::pair(&o.brightness, "brightness"), std::pair(&o.scale, "scale"),
+                  std::pair(&o.blur_sigma, "blur_sigma"), std::pair(&o.contrast, "contrast"),
+                  std::pair(&o.gamma, "gamma"), std::pair(&o.low_resolution, "low_resolution")})
+              check_range(*range, key, errors);
+            if (o.elastic && !((*o.elastic)[1] >= 2))
+              errors.rule("elastic",
+                          fmt::format("got points {} voxels apart, expected at least 2", (*o.elastic)[1]));
+          },
+          {"brightness", "scale", "blur_sigma", "contrast", "gamma", "low_resolution", "elastic"});
 }
 
 }  // namespace tandem

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -85,8 +86,8 @@ struct AugmentOptions {
   double rotate_deg = 0;
   std::optional<std::array<double, 2>> scale,
       elastic;  // elastic: standard deviation of shifts, distance of points
-  double noise_std = 0;
-  std::optional<std::array<double, 2>> blur_sigma, brightness, contrast, gamma, low_resolution;
+  std::optional<std::array<double, 2>> noise_std,  // both the same: always that
+      blur_sigma, brightness, contrast, gamma, low_resolution;
   AugmentProbability probability;
 };
 
@@ -138,6 +139,8 @@ Fields fields(PatchOptions& options);
 Fields fields(ValidateOptions& options);
 Fields fields(PredictOptions& options);
 
+// A rule of `key`: each of z, y, x at most once, and no other word.
+void check_axes(const std::vector<std::string>& axes, std::string_view key, ErrorList& errors);
 // Array axes (0 z, 1 y, 2 x) of names such as augment.mirror.
 std::vector<int> axes_of(const std::vector<std::string>& names);
 

@@ -1,6 +1,8 @@
 // Descriptions of the smaller data options: splits, patches, probabilities of augmentation, names of axes.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/config/numbers.h"
 #include "data/options.h"
@@ -63,10 +65,12 @@ Fields fields(PatchOptions& o) {
       .number("slack", o.slack, {.min = 0, .max = 1}, "Part of the other patches that stay too")
       .only_for({"foreground", "class_first", "class_weights"}, "sampling", {"random"})
       .only_for({"stride", "min_foreground", "slack"}, "sampling", {"grid"})
-      .check([&o](ErrorList& errors) {
-        if (!o.class_weights.empty() && !o.class_first)
-          errors.rule("class_weights", "got weights with class_first: false, expected class_first: true");
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            if (!o.class_weights.empty() && !o.class_first)
+              errors.rule("class_weights", "got weights with class_first: false, expected class_first: true");
+          },
+          {"sampling", "class_weights", "class_first"});
 }
 
 Fields fields(SplitOptions& o) {
@@ -115,6 +119,17 @@ std::vector<int> axes_of(const std::vector<std::string>& names) {
     axes.push_back(name == "z" ? 0 : name == "y" ? 1 : 2);
   }
   return axes;
+}
+
+// "x" twice, or another word: a rule of `key`.
+void check_axes(const std::vector<std::string>& axes, std::string_view key, ErrorList& errors) {
+  std::vector<std::string> sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::string& axis : sorted)
+    if (axis != "x" && axis != "y" && axis != "z")
+      errors.rule(key, fmt::format("got '{}', expected x, y or z", axis));
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    errors.rule(key, "got an axis twice, expected each once");
 }
 
 }  // namespace tandem

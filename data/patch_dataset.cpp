@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
@@ -37,29 +38,34 @@ Tensor region_targets(const Tensor& classes, const LabelMap& labels) {
 }  // namespace
 
 PatchDataset::PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment,
-                           bool dry_run)
+                           bool dry_run, const StopRequested& stop_requested)
     : masked_channels_(masked_channels(data.normalize)),
       labels_(checked_labels(data)),
       patch_(patch),
       augment_(augment) {
   class_weights_ = patch_class_weights(patch, labels_);
-  add_cases(data, dry_run);
+  add_cases(data, dry_run, stop_requested);
   if (patch.sampling == PatchSampling::kGrid) add_grid();
 }
 
 namespace {
 
 // Headers of all cases, which must fit together.
-std::vector<CaseInfo> read_infos(const std::vector<CaseEntry>& entries, const DataOptions& data) {
+std::vector<CaseInfo> read_infos(const std::vector<CaseEntry>& entries, const DataOptions& data,
+                                 const StopRequested& stop_requested) {
   std::vector<CaseInfo> infos;
   for (const CaseEntry& entry : entries) {
+    leave_if_stopped(stop_requested);
     infos.push_back(read_case_info(entry, data.orientation));
     const CaseInfo &info = infos.back(), &first = infos.front();
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to train on", entry.file());
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("[data] {}: got a case without labels, expected labels to train on", entry.file()),
+          how_to_label(entry.file()));
     if (info.channels != first.channels)
-      fail(ErrorKind::kData, "[data] {}: got {} channels, expected {} as {}", entry.file(), info.channels,
-           first.channels, first.file);
+      fail(ErrorKind::kData, "[data] {}: got {}, expected {} as {}", entry.file(),
+           counted(info.channels, "channel"), first.channels, first.file);
   }
   return infos;
 }
@@ -71,15 +77,16 @@ void PatchDataset::add_case(const CaseEntry& entry, const DataOptions& data, boo
   if (cases_.back()->in_memory()) cases_.back()->release_source();
 }
 
-void PatchDataset::add_cases(const DataOptions& data, bool dry_run) {
+void PatchDataset::add_cases(const DataOptions& data, bool dry_run, const StopRequested& stop_requested) {
   const std::vector<CaseEntry> entries = training_cases(data);
-  const std::vector<CaseInfo> infos = read_infos(entries, data);
+  const std::vector<CaseInfo> infos = read_infos(entries, data, stop_requested);
   std::int64_t cached_bytes = 0, on_disk = 0, disk_bytes = 0, reading_bytes = 0;
   for (const CaseInfo& info : infos)
     reading_bytes = std::max(reading_bytes, PreparedCase::reading_bytes(info, data));
   const std::int64_t most_bytes = memory_for_cases(data, reading_bytes);
   std::filesystem::path folder;
   for (std::size_t i = 0; i < entries.size(); ++i) {
+    leave_if_stopped(stop_requested);
     const CaseEntry& entry = entries[i];
     has_weights_ = has_weights_ || infos[i].has_weights;
     const bool by_box = is_case_file_name(entry.file()) && !PreparedCase::needs_whole_case(data);
@@ -101,10 +108,11 @@ void PatchDataset::add_cases(const DataOptions& data, bool dry_run) {
       log_warning("[data] {}: has no foreground voxel; its patches are placed at random", entry.file());
   }
   if (on_disk > 0 && dry_run)
-    log_info("{} of {} cases would be read from the disk cache, about {:.2f} GiB", on_disk, entries.size(),
-             static_cast<double>(disk_bytes) / (1 << 30));
+    log_info("{} of {} would be read from the disk cache, about {:.2f} GiB", counted(on_disk, "case"),
+             entries.size(), static_cast<double>(disk_bytes) / (1 << 30));
   else if (on_disk > 0)
-    log_info("{} of {} cases are read from the cache {}", on_disk, cases_.size(), folder.string());
+    log_info("read from the disk cache: {} of {}, in {}", counted(on_disk, "case"), cases_.size(),
+             folder.string());
 }
 
 void PatchDataset::add_grid() {
@@ -115,14 +123,13 @@ void PatchDataset::add_grid() {
     for (const Index3& origin : origins) grid_.push_back({i, origin});
   }
   if (grid_.empty())
-    throw Error(
-        ErrorKind::kData,
-        fmt::format("[patch] min_foreground: got 0 patches of {} cases with more than {} of foreground, "
-                    "expected at least one",
-                    cases_.size(), patch_.min_foreground.value_or(0)),
-        "Lower patch.min_foreground, or raise patch.slack.");
-  log_info("{} patches of {} on the grid of {} cases", grid_.size(), to_string(Index3(patch_.size)),
-           cases_.size());
+    throw Error(ErrorKind::kData,
+                fmt::format("[patch] min_foreground: got 0 patches of {} with more than {} of foreground, "
+                            "expected at least one",
+                            counted(cases_.size(), "case"), patch_.min_foreground.value_or(0)),
+                "Lower patch.min_foreground, or raise patch.slack.");
+  log_info("{} of {} on the grid of {}", counted(grid_.size(), "patch", "patches"),
+           to_string(Index3(patch_.size)), counted(cases_.size(), "case"));
 }
 
 namespace {

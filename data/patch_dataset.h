@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/options.h"
 #include "data/prepared_case.h"
+#include "data/reading_stop.h"
 
 namespace tandem {
 
@@ -23,8 +24,9 @@ class PatchDataset final : public Dataset {
   // kIgnoredLabel in all of them.
   // `dry_run`: nothing is written: of the cases that would be read from the disk cache only those are used
   // that can be read from their files box by box, else the first.
+  // Error{kStopped} when `stop_requested` says so between two cases.
   PatchDataset(const DataOptions& data, const PatchOptions& patch, const AugmentOptions& augment,
-               bool dry_run = false);
+               bool dry_run = false, const StopRequested& stop_requested = {});
 
   std::int64_t size() const override {
     return static_cast<std::int64_t>(grid_.empty() ? cases_.size() : grid_.size());
@@ -45,7 +47,7 @@ class PatchDataset final : public Dataset {
     std::size_t number = 0;  // of the case
     Index3 origin{};
   };
-  void add_cases(const DataOptions& data, bool dry_run);
+  void add_cases(const DataOptions& data, bool dry_run, const StopRequested& stop_requested);
   void add_case(const CaseEntry& entry, const DataOptions& data, bool in_memory);
   void add_grid();
   Index3 draw_place(const PreparedCase& source, const Draw& draw) const;

@@ -1,9 +1,10 @@
 // Draws of patch positions.
 #include "data/patch_sampler.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/base/error.h"
 
@@ -55,20 +56,24 @@ std::int64_t draw_class(const std::vector<std::int64_t>& classes, std::span<cons
 
 }  // namespace
 
+std::optional<std::string> class_weights_fault(const PatchOptions& options,
+                                               std::span<const std::string> classes) {
+  const std::span<const std::string> foreground = classes.subspan(1);
+  for (const auto& [name, weight] : options.class_weights)
+    if (std::ranges::find(foreground, name) == foreground.end())
+      return fmt::format("got '{}', expected foreground classes of data.labels: {}", name,
+                         fmt::join(foreground, ", "));
+  return std::nullopt;
+}
+
 std::vector<double> patch_class_weights(const PatchOptions& options, const LabelMap& labels) {
   if (options.class_weights.empty()) return {};
+  if (const auto fault = class_weights_fault(options, labels.names()))
+    fail(ErrorKind::kConfig, "[patch] class_weights: {}", *fault);
   std::vector<double> weights(static_cast<std::size_t>(labels.classes()), 1.0);
-  for (const auto& [name, weight] : options.class_weights) {
-    const auto at = std::find(labels.names().begin() + 1, labels.names().end(), name);
-    if (at == labels.names().end()) {
-      std::string known;
-      for (std::size_t c = 1; c < labels.names().size(); ++c)
-        known += (c == 1 ? "" : ", ") + labels.names()[c];
-      fail(ErrorKind::kConfig,
-           "[patch] class_weights: got '{}', expected foreground classes of data.labels: {}", name, known);
-    }
-    weights[static_cast<std::size_t>(at - labels.names().begin())] = weight;
-  }
+  for (const auto& [name, weight] : options.class_weights)
+    weights[static_cast<std::size_t>(std::ranges::find(labels.names(), name) - labels.names().begin())] =
+        weight;
   return weights;
 }
 

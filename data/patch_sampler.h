@@ -1,7 +1,9 @@
 // Where a training patch lies: at random, or around a foreground voxel. Pure functions of a random stream.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/rng.h"
@@ -21,6 +23,10 @@ bool is_forced_foreground(std::int64_t slot, std::int64_t batch_size, double for
 // volume smaller than the patch is centred in it (a negative origin: the patch reads zeros there).
 Index3 clamped_origin(const Index3& centre, const Index3& size, const Index3& shape);
 
+// What is wrong with the names in options.class_weights: "got 'liver', expected foreground classes of
+// data.labels: a, b"; nothing if they are all among `classes`, whose first is the background.
+std::optional<std::string> class_weights_fault(const PatchOptions& options,
+                                               std::span<const std::string> classes);
 // options.class_weights per class index, 1 for classes not named; empty without any. Error{kConfig} for a
 // name that is no foreground class.
 std::vector<double> patch_class_weights(const PatchOptions& options, const LabelMap& labels);

@@ -34,53 +34,69 @@ std::int64_t apply(const Postprocess& postprocess, std::span<std::int32_t> label
   return removed;
 }
 
-PostprocessLearner::PostprocessLearner(const std::vector<std::string>& names, EmptyPolicy empty)
-    : names_(names) {
-  for (const bool foreground : {false, true})
-    for (const bool per_class : {false, true})
-      ways_.push_back({foreground, per_class, SegmentationScores(names, {.empty = empty})});
-}
+PostprocessLearner::PostprocessLearner(std::vector<ScoredRegion> regions, EmptyPolicy empty)
+    : regions_(std::move(regions)), empty_(empty) {}
 
 void PostprocessLearner::add_case(const LabelPair& labels) {
-  const std::vector<ScoredRegion> regions = regions_of_classes(names_);
-  for (Way& way : ways_) {
-    std::vector<std::int32_t> cleaned(labels.prediction.begin(), labels.prediction.end());
-    Postprocess steps;
-    if (way.per_class) steps = keep_largest_of_all(labels.classes);
-    steps.foreground = way.foreground;
-    apply(steps, cleaned, labels.shape);
+  for (const bool foreground : {false, true}) {
+    std::vector<std::int32_t> prediction(labels.prediction.begin(), labels.prediction.end());
     LabelPair pair = labels;
-    pair.prediction = cleaned;
-    way.scores.add_case({.scores = score_case(pair, regions, way.scores.options())});
+    pair.prediction = prediction;
+    apply({.foreground = foreground, .classes = {}}, prediction, labels.shape);
+    const ConfusionCounts kept(pair);
+    apply(keep_largest_of_all(labels.classes), prediction, labels.shape);
+    cases_[foreground ? 1 : 0].push_back({kept, ConfusionCounts(pair)});
   }
+}
+
+bool PostprocessLearner::Dice::improves(const Dice& before) const {
+  for (std::size_t r = 0; r < regions.size(); ++r)
+    if (regions[r] < before.regions[r]) return false;
+  return mean > before.mean;
+}
+
+PostprocessLearner::Dice PostprocessLearner::dice_with(const Postprocess& steps) const {
+  std::vector<double> sums(regions_.size(), 0);
+  std::vector<std::int64_t> scored(regions_.size(), 0);
+  for (const CaseCounts& counts : cases_[steps.foreground ? 1 : 0]) {
+    ConfusionCounts chosen = counts.kept;
+    for (const std::int32_t cls : steps.classes) chosen.remove_as(counts.cleaned, cls);
+    for (std::size_t r = 1; r < regions_.size(); ++r) {
+      const ClassScore score = score_class(chosen.of(regions_[r].classes), empty_);
+      if (!score.scored()) continue;
+      sums[r] += score.dice;
+      ++scored[r];
+    }
+  }
+  Dice dice;
+  double sum = 0;
+  std::int64_t n = 0;
+  for (std::size_t r = 1; r < regions_.size(); ++r) {
+    dice.regions.push_back(scored[r] > 0 ? sums[r] / static_cast<double>(scored[r]) : kNotScored);
+    if (scored[r] > 0) sum += dice.regions.back(), ++n;
+  }
+  if (n > 0) dice.mean = sum / static_cast<double>(n);
+  return dice;
 }
 
 PostprocessLearner::Result PostprocessLearner::result() const {
-  const auto way = [&](bool foreground, bool per_class) -> const SegmentationScores& {
-    return ways_[(foreground ? 2 : 0) + (per_class ? 1 : 0)].scores;
-  };
-  const auto dice = [](const SegmentationScores& scores, std::size_t c) {
-    return scores.summary(static_cast<std::int64_t>(c)).dice;
-  };
   Result result;
-  result.dice_before = way(false, false).mean_dice();
-  bool none_falls = true;
-  for (std::size_t c = 1; c < names_.size(); ++c)
-    none_falls = none_falls && !(dice(way(true, false), c) < dice(way(false, false), c));
-  result.steps.foreground = none_falls && way(true, false).mean_dice() > result.dice_before;
-  // A class's step changes only its own Dice: that rising is the mean rising and no class falling.
-  const SegmentationScores &base = way(result.steps.foreground, false),
-                           &cleaned = way(result.steps.foreground, true);
-  double sum = 0;
-  std::int64_t n = 0;
-  for (std::size_t c = 1; c < names_.size(); ++c) {
-    const bool accepted = dice(cleaned, c) > dice(base, c);
-    if (accepted) result.steps.classes.push_back(static_cast<std::int32_t>(c));
-    if (base.summary(static_cast<std::int64_t>(c)).scored == 0) continue;
-    sum += dice(accepted ? cleaned : base, c);
-    ++n;
+  Dice best = dice_with(result.steps);
+  result.dice_before = best.mean;
+  const auto try_steps = [&](const Postprocess& steps) {
+    const Dice dice = dice_with(steps);
+    if (!dice.improves(best)) return;
+    best = dice;
+    result.steps = steps;
+  };
+  try_steps({.foreground = true, .classes = {}});
+  const std::int64_t classes = cases_[0].empty() ? 1 : cases_[0].front().kept.classes();
+  for (std::int32_t c = 1; c < classes; ++c) {
+    Postprocess steps = result.steps;
+    steps.classes.push_back(c);
+    try_steps(steps);
   }
-  if (n > 0) result.dice_after = sum / static_cast<double>(n);
+  result.dice_after = best.mean;
   return result;
 }
 

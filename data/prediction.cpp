@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <functional>
 
 #include "core/base/error.h"
 #include "data/case_cache.h"
+#include "data/case_list.h"
+#include "data/source_lines.h"
 
 namespace tandem {
 namespace {
@@ -109,28 +110,11 @@ class ResultBuilder {
 // Logits of voxels that data.crop_nonzero cut away: background beyond doubt, all other outputs as unlikely.
 constexpr float kSure = 30;
 
-using LineTaker = std::function<void(std::int64_t z, std::int64_t y, std::span<const float> logits)>;
-
-// Logits [Z, Y, X, channels] of the prepared volume, line by line on the grid of its source.
-void take_source_lines(const PreparedCase& source, std::vector<float> logits,
-                       const PredictionRequest& request, const LineTaker& take) {
-  const ResamplePlan& plan = source.plan();
-  const Index3 &whole = source.info().geometry.shape(), &begin = source.crop_begin();
-  const auto channels = static_cast<std::int64_t>(logits.size()) / voxel_count(plan.to);
-  logits = resample_values(logits, {plan.to, plan.from, plan.separate}, channels, 1);
-  std::vector<float> outside(as_size(whole[2] * channels), -kSure);
+std::vector<float> logits_outside(const PredictionRequest& request, std::int64_t models) {
+  std::vector<float> outside(as_size(request.classes * models), -kSure);
   if (request.region_classes.empty())
     for (std::size_t i = 0; i < outside.size(); i += as_size(request.classes)) outside[i] = kSure;
-  const std::int64_t row = plan.from[2] * channels;
-  for (std::int64_t z = 0; z < whole[0]; ++z)
-    for (std::int64_t y = 0; y < whole[1]; ++y) {
-      std::vector<float> line = outside;
-      const std::int64_t inner_z = z - begin[0], inner_y = y - begin[1];
-      if (inner_z >= 0 && inner_z < plan.from[0] && inner_y >= 0 && inner_y < plan.from[1])
-        std::copy_n(logits.begin() + (inner_z * plan.from[1] + inner_y) * row, row,
-                    line.begin() + begin[2] * channels);
-      take(z, y, line);
-    }
+  return outside;
 }
 
 }  // namespace
@@ -170,35 +154,39 @@ CasePrediction predict_case(const PreparedCase& source, const WindowOptions& opt
                             .read = [&](const Index3& begin, const Index3& size, std::span<float> values) {
                               source.read_box(begin, size, values, {});
                             }};
-  const LineTaker take = [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
+  const LineSink take = [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
     result.take(z, y, logits);
   };
   if (source.on_source_grid()) {
     sliding_window(volume, options, models, take);
   } else {
-    const std::int64_t row = source.shape()[2] * request.classes * count;
-    std::vector<float> all(as_size(source.shape()[0] * source.shape()[1] * row));
-    sliding_window(volume, options, models,
-                   [&](std::int64_t z, std::int64_t y, std::span<const float> logits) {
-                     std::copy(logits.begin(), logits.end(), all.begin() + (z * source.shape()[1] + y) * row);
-                   });
-    take_source_lines(source, std::move(all), request, take);
+    SourceLines lines(source.placement(), logits_outside(request, count), take);
+    sliding_window(
+        volume, options, models,
+        [&](std::int64_t z, std::int64_t y, std::span<const float> logits) { lines.add(z, y, logits); },
+        [&](std::int64_t z) { lines.finish_slice(z); });
   }
   return result.finish(voxel_count(source.info().geometry.shape()) * request.classes * count);
 }
 
-std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options, std::int64_t models,
-                              const PredictionRequest& request) {
-  const std::int64_t per_voxel = static_cast<std::int64_t>(sizeof(std::int32_t)) +
-                                 (request.probabilities ? request.classes * std::int64_t{sizeof(float)} : 0);
-  return window_sum_bytes(plan_windows(shape, options), request.classes, models) +
-         voxel_count(shape) * per_voxel;
+PredictionBytes prediction_bytes(const GridPlacement& placement, const WindowOptions& options,
+                                 std::int64_t models, const PredictionRequest& request) {
+  WindowPlan plan = plan_windows(placement.plan.to, options);
+  plan.by_slice = !placement.is_source();
+  PredictionBytes bytes{.sums = window_sum_bytes(plan, request.classes, models)};
+  if (plan.by_slice) bytes.sums += SourceLines::bytes(placement, request.classes * models);
+  bytes.result = voxel_count(placement.source) *
+                 (static_cast<std::int64_t>(sizeof(std::int32_t)) +
+                  (request.probabilities ? request.classes * static_cast<std::int64_t>(sizeof(float)) : 0));
+  return bytes;
 }
 
 std::vector<std::int32_t> reference_labels(const PreparedCase& source) {
   if (!source.has_labels())
-    fail(ErrorKind::kData, "[data] {}: got a case without labels, expected /label to compare with",
-         source.info().file);
+    throw Error(ErrorKind::kData,
+                fmt::format("[data] {}: got a case without labels, expected labels to compare with",
+                            source.info().file),
+                how_to_label(source.info().file));
   return source.source_labels();
 }
 

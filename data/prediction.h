@@ -24,7 +24,7 @@ PreparedCase prepare_whole_case(std::unique_ptr<VoxelSource> source, const DataO
 
 struct CasePrediction {
   std::vector<std::int32_t> labels;     // class of the largest score, the lowest of equal ones; [Z, Y, X]
-  std::optional<Volume> probabilities;  // [K, Z, Y, X]
+  std::optional<Volume> probabilities;  // [K, Z, Y, X]; K regions with data.regions
 };
 
 struct PredictionRequest {
@@ -40,13 +40,20 @@ PredictionRequest prediction_request(const LabelMap& labels);
 // Runs the models over the whole case; the result lies on the grid of its source (info().geometry), to which
 // logits of a resampled case go back linearly, as nnU-Net resamples probabilities. One model: the class of
 // the largest logit; several, or probabilities asked for: softmax of each model's logits, and their mean.
+// Regions: sigmoid of each model's logits, and their mean.
 // Error{kNumeric} if a logit is NaN.
 CasePrediction predict_case(const PreparedCase& source, const WindowOptions& options,
                             std::span<const PatchModel> models, const PredictionRequest& request);
 
-// Bytes that predict_case holds at its widest beside the models and the case: sums, and the result.
-std::int64_t prediction_bytes(const Index3& shape, const WindowOptions& options, std::int64_t models,
-                              const PredictionRequest& request);
+// Bytes that predict_case holds at its widest beside the models and the case: sums of unfinished lines and,
+// where the case is cut or resampled, the slices that lie between its two grids; and the result.
+struct PredictionBytes {
+  std::int64_t sums = 0;    // exact, as the allocator counts them in MemoryCategory::kWorkspace
+  std::int64_t result = 0;  // labels and probabilities
+  std::int64_t total() const { return sums + result; }
+};
+PredictionBytes prediction_bytes(const GridPlacement& placement, const WindowOptions& options,
+                                 std::int64_t models, const PredictionRequest& request);
 
 // Class indices (or kIgnoredLabel) of the whole case on that grid, [Z, Y, X]; Error{kData} if it has no
 // labels.

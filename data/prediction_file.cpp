@@ -26,7 +26,17 @@ Geometry grid_of_file(const fs::path& output, const CaseInfo& info) {
 // One file: /predictions and what it needs to be understood.
 class PredictionHdf5 {
  public:
-  PredictionHdf5(const CaseInfo& info, const LabelMap& labels) : info_(info), labels_(labels) {}
+  PredictionHdf5(const CaseInfo& info, const LabelMap& labels)
+      : info_(info), labels_(labels), names_(labels.names()), values_(labels.output_values()) {}
+
+  // Its channels are the regions: their names, and the value that a label map has for each.
+  void name_regions() {
+    names_.assign(labels_.output_names().begin() + 1, labels_.output_names().end());
+    std::vector<std::int32_t> values;
+    for (std::int64_t r = 0; r < labels_.regions(); ++r)
+      values.push_back(values_.at(static_cast<std::size_t>(labels_.region_class(r))));
+    values_ = std::move(values);
+  }
 
   template <class T>
   void write(const fs::path& path, const Geometry& grid, std::span<const T> values) {
@@ -40,16 +50,17 @@ class PredictionHdf5 {
     file.write<T>(kPredictions, shape, values, {.chunk = chunk, .deflate = 1, .shuffle = true});
     write_geometry(file, kPredictions, grid);
     file.write_attribute(kPredictions, "case_id", std::vector<std::string>{info_.id});
-    file.write_attribute(kPredictions, "class_names", labels_.names());
-    const std::vector<std::int32_t> classes = labels_.output_values();
+    file.write_attribute(kPredictions, "class_names", names_);
     file.write_attribute(kPredictions, "class_values",
-                         std::vector<std::int64_t>(classes.begin(), classes.end()));
+                         std::vector<std::int64_t>(values_.begin(), values_.end()));
     write_file_atomically(path, file.image());
   }
 
  private:
   const CaseInfo& info_;
   const LabelMap& labels_;
+  std::vector<std::string> names_;
+  std::vector<std::int32_t> values_;
 };
 
 }  // namespace
@@ -82,18 +93,22 @@ void write_prediction(const fs::path& path, const CaseInfo& info, const std::vec
 
 void write_probabilities(const fs::path& path, const CaseInfo& info, const Volume& probabilities,
                          const LabelMap& labels) {
-  check_internal(probabilities.channels == labels.classes(), "probabilities of another number of classes");
+  const std::int64_t regions = labels.regions();
+  check_internal(probabilities.channels == (regions > 0 ? regions : labels.classes()),
+                 "probabilities of another number of classes or regions");
   const Geometry grid = grid_of_file(path, info);
   const auto voxels = static_cast<std::ptrdiff_t>(voxel_count(probabilities.geometry.shape()));
   Volume whole{grid, probabilities.channels, {}};
   for (std::int64_t k = 0; k < probabilities.channels; ++k) {
     const auto first = probabilities.values.begin() + k * voxels;
-    const Volume plane =
-        on_grid({probabilities.geometry, 1, {first, first + voxels}}, grid, k == 0 ? 1.0f : 0.0f);
+    const Volume plane = on_grid({probabilities.geometry, 1, {first, first + voxels}}, grid,
+                                 k == 0 && regions == 0 ? 1.0f : 0.0f);
     whole.values.insert(whole.values.end(), plane.values.begin(), plane.values.end());
   }
   if (is_nifti_name(path)) return write_nifti(path, whole);
-  PredictionHdf5(info, labels).write<float>(path, grid, whole.values);
+  PredictionHdf5 file(info, labels);
+  if (regions > 0) file.name_regions();
+  file.write<float>(path, grid, whole.values);
 }
 
 }  // namespace tandem

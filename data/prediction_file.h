@@ -22,7 +22,8 @@ void write_prediction(const std::filesystem::path& path, const CaseInfo& info,
                       const std::vector<std::int32_t>& classes, const LabelMap& labels);
 
 // The same for probabilities [K, Z, Y, X] in F32 (NIfTI: the classes are the fourth dimension); outside the
-// case background has probability 1.
+// case background has probability 1. With regions the channels are the regions, each with the probability of
+// its own, and class_names and class_values those of the regions; outside the case all are 0.
 void write_probabilities(const std::filesystem::path& path, const CaseInfo& info, const Volume& probabilities,
                          const LabelMap& labels);
 

@@ -31,7 +31,21 @@ ChannelStatistics measure(std::span<const float> plane, const Index3& size, cons
   return statistics;
 }
 
+// From `size` voxels to data.spacing.
+ResamplePlan plan_of(const Index3& size, const Geometry& grid, const DataOptions& options) {
+  ResamplePlan plan{size, size, {}};
+  if (!options.spacing) return plan;
+  plan.to = resampled_shape(size, grid.spacing_mm(), *options.spacing);
+  plan.separate = separate_axis(grid.spacing_mm(), *options.spacing);
+  return plan;
+}
+
 }  // namespace
+
+GridPlacement PreparedCase::largest_placement(const CaseInfo& info, const DataOptions& options) {
+  const Index3& size = info.geometry.shape();
+  return {size, {}, plan_of(size, info.geometry, options)};
+}
 
 void PreparedCase::prepare(const DataOptions& options) {
   in_memory_ = true;
@@ -39,13 +53,7 @@ void PreparedCase::prepare(const DataOptions& options) {
     crop_begin_ = box->begin;
     plan_.from = box->size;
   }
-  const Spacing spacing = info_.geometry.spacing_mm();
-  if (options.spacing) {
-    plan_.to = resampled_shape(plan_.from, spacing, *options.spacing);
-    plan_.separate = separate_axis(spacing, *options.spacing);
-  } else {
-    plan_.to = plan_.from;
-  }
+  plan_ = plan_of(plan_.from, info_.geometry, options);
   prepare_image(options);
   if (has_labels()) prepare_labels();
 }

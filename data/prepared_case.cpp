@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 
 namespace tandem {
@@ -33,9 +34,8 @@ void interleave(std::span<const float> planes, const std::vector<ChannelScale>& 
 void expect_channels(const std::vector<NormalizeOptions>& normalize, const CaseInfo& info) {
   for (const NormalizeOptions& options : normalize)
     if (options.channel >= info.channels)
-      fail(ErrorKind::kConfig,
-           "[normalize] data.normalize channel: got {}, expected 0 to {} as {} has {} channel{}",
-           options.channel, info.channels - 1, info.file, info.channels, info.channels == 1 ? "" : "s");
+      fail(ErrorKind::kConfig, "[normalize] data.normalize channel: got {}, expected 0 to {} as {} has {}",
+           options.channel, info.channels - 1, info.file, counted(info.channels, "channel"));
 }
 
 }  // namespace
@@ -106,11 +106,9 @@ std::int64_t PreparedCase::reading_bytes(const CaseInfo& info, const DataOptions
 }
 
 std::int64_t PreparedCase::memory_bytes(const CaseInfo& info, const DataOptions& options) {
-  const Geometry& grid = info.geometry;
-  const Index3 shape =
-      options.spacing ? resampled_shape(grid.shape(), grid.spacing_mm(), *options.spacing) : grid.shape();
   const std::int64_t floats = info.channels + (info.has_weights ? 1 : 0);
-  return voxel_count(shape) * (floats * static_cast<std::int64_t>(sizeof(float)) + 1);
+  return voxel_count(largest_placement(info, options).plan.to) *
+         (floats * static_cast<std::int64_t>(sizeof(float)) + 1);
 }
 
 void PreparedCase::scan(const DataOptions& options) {

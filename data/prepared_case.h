@@ -38,7 +38,10 @@ class PreparedCase {
   // How the prepared volume lies in the source: the box cut out, and its resampling.
   const Index3& crop_begin() const { return crop_begin_; }
   const ResamplePlan& plan() const { return plan_; }
-  bool on_source_grid() const { return plan_.from == plan_.to && plan_.from == info_.geometry.shape(); }
+  GridPlacement placement() const { return {info_.geometry.shape(), crop_begin_, plan_}; }
+  bool on_source_grid() const { return placement().is_source(); }
+  // The same of a case of which the header is known: data.crop_nonzero as if it cut nothing away.
+  static GridPlacement largest_placement(const CaseInfo& info, const DataOptions& options);
   std::int64_t channels() const { return info().channels; }
   bool has_labels() const { return info().has_labels; }
   bool has_weights() const { return info().has_weights; }

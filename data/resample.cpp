@@ -154,26 +154,6 @@ bool is_anisotropic(const Spacing& spacing) {
          kAnisotropy * *std::min_element(spacing.begin(), spacing.end());
 }
 
-// Neighbours of one output voxel along an axis: two with their weights, or the nearest alone.
-struct Pair {
-  std::array<std::int64_t, 2> index{};
-  std::array<double, 2> weight{};
-};
-std::vector<Pair> make_pairs(std::int64_t from, std::int64_t to, bool nearest) {
-  std::vector<Pair> pairs(as_size(to));
-  for (std::int64_t i = 0; i < to; ++i) {
-    const double x = read_position(i, from, to), base = std::floor(x);
-    const auto low = static_cast<std::int64_t>(base);
-    if (nearest || from == to)
-      pairs[as_size(i)] = {{nearest_index(i, from, to), 0}, {1, 0}};
-    else
-      pairs[as_size(i)] = {
-          {std::clamp<std::int64_t>(low, 0, from - 1), std::clamp<std::int64_t>(low + 1, 0, from - 1)},
-          {1 - (x - base), x - base}};
-  }
-  return pairs;
-}
-
 // The class of the eight neighbours that holds half of the weight or more; the higher of two, 0 if there is
 // none.
 std::uint8_t vote(const std::array<std::uint8_t, 8>& classes, const std::array<double, 8>& weights) {
@@ -213,6 +193,21 @@ std::optional<int> separate_axis(const Spacing& from_mm, const Spacing& to_mm) {
   return axis;
 }
 
+std::vector<LinearPair> linear_pairs(std::int64_t from, std::int64_t to, bool nearest) {
+  std::vector<LinearPair> pairs(as_size(to));
+  for (std::int64_t i = 0; i < to; ++i) {
+    const double x = read_position(i, from, to), base = std::floor(x);
+    const auto low = static_cast<std::int64_t>(base);
+    if (nearest || from == to)
+      pairs[as_size(i)] = {{nearest_index(i, from, to), 0}, {1, 0}};
+    else
+      pairs[as_size(i)] = {
+          {std::clamp<std::int64_t>(low, 0, from - 1), std::clamp<std::int64_t>(low + 1, 0, from - 1)},
+          {1 - (x - base), x - base}};
+  }
+  return pairs;
+}
+
 std::vector<float> resample_values(std::span<const float> values, const ResamplePlan& plan,
                                    std::int64_t depth, int order) {
   check_internal(values.size() == as_size(voxel_count(plan.from) * depth) && (order == 1 || order == 3),
@@ -237,16 +232,16 @@ std::vector<float> resample_values(std::span<const float> values, const Resample
 
 std::vector<std::uint8_t> resample_classes(std::span<const std::uint8_t> classes, const ResamplePlan& plan) {
   check_internal(classes.size() == as_size(voxel_count(plan.from)), "resample_classes: sizes");
-  std::array<std::vector<Pair>, 3> pairs;
+  std::array<std::vector<LinearPair>, 3> pairs;
   for (std::size_t a = 0; a < 3; ++a)
-    pairs[a] = make_pairs(plan.from[a], plan.to[a], plan.separate == static_cast<int>(a));
+    pairs[a] = linear_pairs(plan.from[a], plan.to[a], plan.separate == static_cast<int>(a));
   std::vector<std::uint8_t> result;
   result.reserve(as_size(voxel_count(plan.to)));
   std::array<std::uint8_t, 8> found{};
   std::array<double, 8> weights{};
-  for (const Pair& z : pairs[0])
-    for (const Pair& y : pairs[1])
-      for (const Pair& x : pairs[2]) {
+  for (const LinearPair& z : pairs[0])
+    for (const LinearPair& y : pairs[1])
+      for (const LinearPair& x : pairs[2]) {
         for (std::size_t k = 0; k < 8; ++k) {
           const std::size_t i = k >> 2, j = (k >> 1) & 1, l = k & 1;
           found[k] = classes[as_size((z.index[i] * plan.from[1] + y.index[j]) * plan.from[2] + x.index[l])];

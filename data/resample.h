@@ -26,7 +26,27 @@ std::optional<int> separate_axis(const Spacing& from_mm, const Spacing& to_mm);
 struct ResamplePlan {
   Index3 from{}, to{};
   std::optional<int> separate;  // nearest neighbour along this axis, the interpolation within its slices
+
+  ResamplePlan reversed() const { return {to, from, separate}; }
 };
+
+// How the grid of a network lies in the grid of the file: a box of it, resampled.
+struct GridPlacement {
+  Index3 source{};    // sizes of the file's grid
+  Index3 begin{};     // of the box
+  ResamplePlan plan;  // from the box to the network's grid
+
+  bool is_source() const { return plan.from == plan.to && plan.from == source; }
+};
+
+// Neighbours of one output voxel along an axis in linear interpolation: two with their weights, or the
+// nearest alone (its weight is 1, the other's 0).
+struct LinearPair {
+  std::array<std::int64_t, 2> index{};
+  std::array<double, 2> weight{};
+};
+// Of every output voxel; the nearest alone with `nearest`, and where the size does not change.
+std::vector<LinearPair> linear_pairs(std::int64_t from, std::int64_t to, bool nearest);
 
 // values [from z, y, x, depth] -> [to z, y, x, depth]. order 3: cubic B-spline with prefilter, beyond the
 // edge the edge voxel goes on, results limited to the range of the input (of each slice where slices are

@@ -29,12 +29,13 @@ std::vector<double> gaussian_line(std::int64_t size) {
 class Prediction {
  public:
   Prediction(const WindowSource& source, const WindowOptions& options, std::span<const PatchModel> models,
-             const LineSink& sink)
+             const LineSink& sink, const SliceSink& after_slice)
       : source_(source),
         options_(options),
         models_(models),
         sink_(sink),
-        plan_(plan_windows(source.shape, options)),
+        after_slice_(after_slice),
+        plan_(planned(source.shape, options, static_cast<bool>(after_slice))),
         sums_(plan_, source.classes, static_cast<std::int64_t>(models.size()),
               window_weights(options.patch, options.blend)) {}
 
@@ -44,6 +45,12 @@ class Prediction {
   }
 
  private:
+  static WindowPlan planned(const Index3& shape, const WindowOptions& options, bool by_slice) {
+    WindowPlan plan = plan_windows(shape, options);
+    plan.by_slice = by_slice;
+    return plan;
+  }
+
   void run_batch(std::int64_t first, std::int64_t end) {
     const Index3& patch = plan_.patch;
     const Tensor image({end - first, source_.channels, patch[0], patch[1], patch[2]}, DType::kF32, kCpuDevice,
@@ -56,7 +63,7 @@ class Prediction {
     }
     const unsigned copies = 1u << options_.mirror_axes.size();
     for (unsigned copy = 0; copy < copies; ++copy) add_copy(image, copy, first);
-    for (std::int64_t w = first; w < end; ++w) sums_.finish(w, sink_);
+    for (std::int64_t w = first; w < end; ++w) sums_.finish(w, sink_, after_slice_);
   }
 
   // The answers of all models to one mirrored copy of the windows from `first` on.
@@ -101,6 +108,7 @@ class Prediction {
   const WindowOptions& options_;
   std::span<const PatchModel> models_;
   const LineSink& sink_;
+  const SliceSink& after_slice_;
   WindowPlan plan_;
   LineSums sums_;
 };
@@ -164,8 +172,8 @@ std::int64_t window_sum_bytes(const WindowPlan& plan, std::int64_t classes, std:
 }
 
 void sliding_window(const WindowSource& source, const WindowOptions& options,
-                    std::span<const PatchModel> models, const LineSink& sink) {
-  Prediction(source, options, models, sink).run();
+                    std::span<const PatchModel> models, const LineSink& sink, const SliceSink& after_slice) {
+  Prediction(source, options, models, sink, after_slice).run();
 }
 
 }  // namespace tandem

@@ -37,6 +37,7 @@ struct WindowPlan {
   Index3 shape{}, patch{};
   std::array<std::vector<std::int64_t>, 3> starts;
   std::int64_t batch_size = 1;
+  bool by_slice = false;  // lines wait until their slice z is finished, and go out in order of z
 
   std::int64_t count() const;
   Index3 begin_of(std::int64_t window) const;
@@ -50,6 +51,8 @@ using PatchModel = std::function<Tensor(const Tensor& image)>;
 // Takes the finished logits [X, models * K] of the line of voxels (z, y): weighted mean over the windows and
 // mirrored copies, model by model. Called once per line, from several threads.
 using LineSink = std::function<void(std::int64_t z, std::int64_t y, std::span<const float> logits)>;
+// Called after the last line of slice z, slices in order, by the thread that runs the prediction.
+using SliceSink = std::function<void(std::int64_t z)>;
 
 // The volume, and how many classes each model answers with.
 struct WindowSource {
@@ -60,12 +63,14 @@ struct WindowSource {
 
 // Bytes of the sums that a prediction holds at its widest (exact, as the allocator counts them in
 // MemoryCategory::kWorkspace): logits and weights of the lines that are begun and not finished, and the
-// weights of a window. A volume of any depth needs the lines of about one window, not all of them.
+// weights of a window. A volume of any depth needs the lines of about one window, not all of them; by slices
+// it needs all slices of one row of windows.
 std::int64_t window_sum_bytes(const WindowPlan& plan, std::int64_t classes, std::int64_t models);
 
 // Runs every model over every window. Sums are FP32, weights divided out once at the end. Error{kShape} if a
-// model's output does not fit its input.
+// model's output does not fit its input. With `after_slice` lines go out by slices (WindowPlan::by_slice).
 void sliding_window(const WindowSource& source, const WindowOptions& options,
-                    std::span<const PatchModel> models, const LineSink& sink);
+                    std::span<const PatchModel> models, const LineSink& sink,
+                    const SliceSink& after_slice = {});
 
 }  // namespace tandem

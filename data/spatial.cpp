@@ -35,17 +35,12 @@ Matrix rotation(std::size_t axis, double angle) {
   return result;
 }
 
-bool is_flat(const Index3& size) {
-  const double largest = static_cast<double>(*std::max_element(size.begin(), size.end()));
-  return largest > kAnisotropy * static_cast<double>(size[0]);
-}
-
 void draw_shifts(const std::array<double, 2>& elastic, RandomStream& stream, SpatialMap& map) {
   for (std::size_t a = 0; a < 3; ++a)
     map.grid[a] = 2 + static_cast<std::int64_t>(static_cast<double>(map.size[a] - 1) / elastic[1]);
   map.shifts.resize(as_size(3 * voxel_count(map.grid)));
   for (float& shift : map.shifts) shift = static_cast<float>(elastic[0] * stream.normal());
-  if (is_flat(map.size))
+  if (is_flat_patch(map.size))
     for (std::size_t i = 0; i < map.shifts.size(); i += 3) map.shifts[i] = 0;
 }
 
@@ -139,9 +134,14 @@ std::int32_t vote(const Neighbours& around, std::span<const std::int32_t> label)
 
 }  // namespace
 
+bool is_flat_patch(const Index3& size) {
+  const double largest = static_cast<double>(*std::max_element(size.begin(), size.end()));
+  return largest > kAnisotropy * static_cast<double>(size[0]);
+}
+
 std::optional<SpatialMap> draw_spatial(const AugmentOptions& options, const Index3& size, const Draw& draw) {
   RandomStream stream(draw.seed, RandomPurpose::kSpatial, draw.epoch, draw.sample);
-  const bool flat = is_flat(size);
+  const bool flat = is_flat_patch(size);
   SpatialMap map{.size = size};
   bool any = false;
   if (options.rotate_deg > 0 && stream.uniform() < options.probability.rotate) {

@@ -20,11 +20,14 @@ struct SpatialMap {
   std::vector<float> shifts;
 };
 
+// nnU-Net's rule for anisotropic patches: the largest edge is more than 3 times the z edge. Such a patch is
+// turned and scaled within its slices only.
+bool is_flat_patch(const Index3& size);
+
 // What `draw` gives, or nothing. Rotation about each axis by up to options.rotate_deg, one factor of
-// options.scale for all axes (above 1: a larger field of view), each with its own probability. A patch whose
-// largest edge is more than 3 times its z edge is turned about z and scaled within its slices only (nnU-Net's
-// rule for anisotropic patches). Elastic: normal shifts of options.elastic[0] voxels at points
-// options.elastic[1] voxels apart.
+// options.scale for all axes (above 1: a larger field of view), each with its own probability. A flat patch
+// is turned about z and scaled within its slices only. Elastic: normal shifts of options.elastic[0] voxels at
+// points options.elastic[1] voxels apart.
 std::optional<SpatialMap> draw_spatial(const AugmentOptions& options, const Index3& size, const Draw& draw);
 
 // The voxels that the map reads, relative to the patch's first voxel.

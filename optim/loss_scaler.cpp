@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/half.h"
 
@@ -67,34 +68,79 @@ ScalerKnobs knobs_of(const LossScaleOptions& o, LossScaleMode mode, DType comput
   return knobs;
 }
 
-struct Remedies {
-  std::string what[3];
-};
-
-std::string numbered(const Remedies& remedies) {
-  return fmt::format("What helps, most likely first:\n  1. {}\n  2. {}\n  3. {}", remedies.what[0],
-                     remedies.what[1], remedies.what[2]);
+std::string numbered(const std::vector<std::string>& remedies) {
+  constexpr std::size_t kShown = 3;
+  std::string text = "What helps, most likely first:";
+  for (std::size_t i = 0; i < std::min(kShown, remedies.size()); ++i)
+    text += fmt::format("\n  {}. {}", i + 1, remedies[i]);
+  return text;
 }
 
 std::string lower_lr(const StepState& s, double base_lr) {
-  const double now = s.lr, base = base_lr > 0 ? base_lr : now;
-  return fmt::format("a smaller learning rate (now {:.3g}):    optimizer.lr: {:.3g}", now, base / 10);
+  const double now = s.lr > 0 ? s.lr : base_lr, base = base_lr > 0 ? base_lr : now;
+  return fmt::format("a smaller learning rate (now {:.3g}):    optimizer.lr: {:.3g}", s.lr,
+                     std::min(now, base) / 10);
 }
 
-Remedies remedies_of(const StepState& s, DType compute, LossScaleMode mode, const ScalerDiagnosis& d) {
-  const std::string clip = "clipping of gradients:    train.clip_norm: 12";
-  const std::string fp32_layer =
-      fmt::format("the layer that overflows in FP32:    precision.fp32_layers: [\"{}\"]",
-                  d.layer.empty() ? "head*" : d.layer);
-  const std::string bf16 = "BF16, which has FP32's range:    precision.compute: bf16";
-  const std::string data =
-      "data without NaN, infinities and extreme values:    data.normalize: [{kind: zscore}]";
-  if (!is_16_bit_float(compute)) return {{lower_lr(s, d.base_lr), clip, data}};
-  if (s.verdict == ScalerVerdict::kNonfiniteLoss) return {{fp32_layer, lower_lr(s, d.base_lr), data}};
-  if (compute == DType::kBF16) return {{lower_lr(s, d.base_lr), clip, fp32_layer}};
-  if (mode != LossScaleMode::kDynamic && mode != LossScaleMode::kHeadroom)
-    return {{"a scale that adapts:    precision.loss_scale.mode: dynamic", lower_lr(s, d.base_lr), bf16}};
-  return {{fp32_layer, lower_lr(s, d.base_lr), bf16}};
+std::string clipping(double clip_norm) {
+  constexpr double kUsualNorm = 12;
+  return fmt::format("{} of gradients:    train.clip_norm: {:.3g}",
+                     clip_norm > 0 ? "stronger clipping" : "clipping",
+                     clip_norm > 0 ? clip_norm / 10 : kUsualNorm);
+}
+
+constexpr const char* kNormalize =
+    "images without extreme values:    data.normalize: [{channel: 0, kind: zscore}]";
+constexpr const char* kCheckData = "the files, if they hold such values:    tandem data check JOB";
+constexpr const char* kNoGamma = "augmentation without powers of voxels:    augment.gamma: null";
+constexpr const char* kBf16 = "BF16, which has FP32's range:    precision.compute: bf16";
+constexpr const char* kFp32 = "FP32 for all layers:    precision.compute: fp32";
+constexpr const char* kEarlier = "a checkpoint whose weights are finite:    --resume RUN/step-N.h5";
+
+// What moves the loss scale away from where gradients overflow.
+std::vector<std::string> scale_remedies(const StepState& s, DType compute, LossScaleMode mode) {
+  std::vector<std::string> list;
+  const bool moves = mode == LossScaleMode::kDynamic || mode == LossScaleMode::kHeadroom;
+  if (compute != DType::kF16 && s.scale > 1)
+    list.push_back("no loss scale, which FP32's range does not need:    precision.loss_scale.mode: off");
+  else if (compute == DType::kF16 && !moves)
+    list.push_back("a scale that adapts:    precision.loss_scale.mode: dynamic");
+  else if (moves && s.verdict == ScalerVerdict::kAtFloor && s.scale > 1)
+    list.push_back("a scale that may fall further:    precision.loss_scale.min: 1");
+  return list;
+}
+
+// Most likely first; only what can help against a value of this source.
+std::vector<std::string> remedies_of(const StepState& s, DType compute, LossScaleMode mode,
+                                     const ScalerDiagnosis& d) {
+  const std::string lr = lower_lr(s, d.base_lr), clip = clipping(d.clip_norm);
+  std::vector<std::string> list;
+  switch (d.source) {
+    case NonfiniteSource::kData:
+      return {kCheckData, kNormalize, kNoGamma};
+    case NonfiniteSource::kWeight:
+      return {kEarlier, lr, clip};
+    case NonfiniteSource::kAnyFormat:
+      return {lr, clip, kNormalize};
+    case NonfiniteSource::kInput:
+      list = {kNormalize};
+      break;
+    case NonfiniteSource::kForward:
+      if (!d.fp32_layer.empty())
+        list.push_back(fmt::format("the layer that overflows in FP32:    precision.fp32_layers: [\"{}\"]",
+                                   d.fp32_layer));
+      if (d.reads_input) list.push_back(kNormalize);
+      list.push_back(lr);
+      break;
+    case NonfiniteSource::kBackward:
+    case NonfiniteSource::kUnknown:
+      list = scale_remedies(s, compute, mode);
+      list.push_back(lr);
+  }
+  if (compute == DType::kF16) list.push_back(kBf16);
+  if (d.source == NonfiniteSource::kUnknown || d.source == NonfiniteSource::kBackward) list.push_back(clip);
+  list.push_back(is_16_bit_float(compute) ? kFp32 : kNormalize);
+  return list;
 }
 
 [[noreturn]] void abort_run(const StepState& s, DType compute, LossScaleMode mode, const ScalerDiagnosis& d) {
@@ -102,27 +148,27 @@ Remedies remedies_of(const StepState& s, DType compute, LossScaleMode mode, cons
   switch (s.verdict) {
     case ScalerVerdict::kAtFloor:
       what = fmt::format(
-          "gradients overflow at the smallest loss scale: got {} such steps in a row at scale {}, "
+          "gradients overflow at the smallest loss scale: got {} in a row at scale {}, "
           "expected finite gradients",
-          s.skips_at_min, s.scale);
+          counted(s.skips_at_min, "such step"), s.scale);
       break;
     case ScalerVerdict::kNonfiniteLoss:
       what = fmt::format(
-          "the loss is not finite: got NaN or inf {} steps in a row, expected a finite loss (the "
+          "the loss is not finite: got NaN or inf {} in a row, expected a finite loss (the "
           "loss scale, {}, is not at fault: the forward pass does not use it)",
-          s.consecutive_bad_loss, s.scale);
+          counted(s.consecutive_bad_loss, "step"), s.scale);
       break;
     default:
       what = fmt::format(
-          "{} steps in a row were skipped: got non-finite gradients or losses, expected a step that "
+          "{} in a row skipped: got non-finite gradients or losses, expected a step that "
           "can be applied (loss scale {})",
-          s.consecutive_skips, s.scale);
+          counted(s.consecutive_skips, "step"), s.scale);
   }
   std::string text = fmt::format(
-      "[loss scale] {}\n  since step {}, now step {}: {} steps applied, {} skipped by "
+      "[loss scale] {}\n  since step {}, now step {}: {} applied, {} skipped by "
       "overflow, {} by the loss",
-      what, s.attempted - s.consecutive_skips + 1, s.attempted, s.applied, s.skipped_overflow,
-      s.skipped_forward);
+      what, s.attempted - s.consecutive_skips + 1, s.attempted, counted(s.applied, "step"),
+      s.skipped_overflow, s.skipped_forward);
   if (!d.first_nonfinite.empty()) text += "\n  first not finite: " + d.first_nonfinite;
   if (!d.recent_events.empty()) text += "\n  last steps: " + d.recent_events;
   throw Error(ErrorKind::kNumeric, text + "\n", numbered(remedies_of(s, compute, mode, d)));
@@ -202,7 +248,8 @@ Fields fields(LossScaleOptions& o) {
               "What happens after max_skips_at_min: end; go on skipping; apply with NaN as 0 and infinities "
               "as the "
               "largest FP16 number; go on in FP32 or BF16")
-      .check([&o](ErrorList& errors) { apply_rules(o, errors); });
+      .check([&o](ErrorList& errors) { apply_rules(o, errors); },
+             {"init", "min", "max", "growth_factor", "backoff_factor", "allow_non_pow2"});
 }
 
 LossScaler::LossScaler(const LossScaleOptions& options, DType compute)

@@ -36,12 +36,26 @@ struct LossScaleOptions {
 // that are no powers of two unless allowed, min > init, init > max; each with key, value and rule.
 Fields fields(LossScaleOptions& options);
 
+// What the first value of a step that is not finite is a sign of, as far as remedies depend on it.
+enum class NonfiniteSource {
+  kUnknown,   // no single value was found
+  kData,      // the batch itself is not finite
+  kInput,     // the image is finite, in 16 bits it is not
+  kWeight,    // a weight itself is not finite
+  kForward,   // a value of the forward pass that FP32 holds and 16 bits do not
+  kBackward,  // a gradient that a smaller loss scale, or FP32, would hold
+  kAnyFormat  // not finite in FP32 either
+};
+
 // What the abort text says beyond the state.
 struct ScalerDiagnosis {
   std::string first_nonfinite;  // "backward, layer enc0.conv1, op conv, ..."
-  std::string layer;            // of it, for the remedy that keeps it in FP32; may be empty
-  std::string recent_events;    // "... 38 overflow at 2, 39 overflow at 1"
-  double base_lr = 0;           // optimizer.lr; 0: unknown
+  NonfiniteSource source = NonfiniteSource::kUnknown;
+  std::string fp32_layer;     // the layer that is known to stay finite in FP32; empty: none is known
+  bool reads_input = false;   // the value's layer is the model's first: the image's range decides
+  std::string recent_events;  // "... 38 overflow at 2, 39 overflow at 1"
+  double base_lr = 0;         // optimizer.lr; 0: unknown
+  double clip_norm = 0;       // train.clip_norm; 0: off
 };
 
 class LossScaler {
@@ -69,8 +83,9 @@ class LossScaler {
   bool falls_back(const StepState& state) const;
 
   // After the optimizer's pass of a step: kernels::scaler_update. Throws Error{kNumeric} with the abort text
-  // (what, since when, where, the last events, three remedies with their line of YAML) when the verdict says
-  // so and no policy of at_floor takes over; state is updated first. `diagnose` is called for an abort only.
+  // (what, since when, where, the last events, up to three remedies with their line of YAML) when the verdict
+  // says so and no policy of at_floor takes over; state is updated first. `diagnose` is called for an abort
+  // only.
   void update(StepState& state, const std::function<ScalerDiagnosis()>& diagnose = {}) const;
 
  private:

@@ -78,10 +78,12 @@ Fields fields(OptimizerOptions& o) {
       .only_for({"beta1", "beta2"}, "name", {"adam", "adamw"})
       .only_for({"eps"}, "name", {"adam", "adamw", "rmsprop"})
       .only_for({"rho", "centered"}, "name", {"rmsprop"})
-      .check([&o](ErrorList& errors) {
-        if (o.name == OptimizerKind::kSgd && o.nesterov && o.momentum == 0)
-          errors.rule("nesterov", "got true with momentum 0, expected a momentum above 0");
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            if (o.name == OptimizerKind::kSgd && o.nesterov && o.momentum == 0)
+              errors.rule("nesterov", "got true with momentum 0, expected a momentum above 0");
+          },
+          {"name", "nesterov", "momentum"});
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, ParamStore& store)

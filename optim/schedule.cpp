@@ -57,7 +57,9 @@ Fields fields(ScheduleOptions& o) {
                {"poly", ScheduleKind::kPoly},
                {"plateau", ScheduleKind::kPlateau},
                {"onecycle", ScheduleKind::kOneCycle}},
-              "Shape of the learning rate over the applied steps")
+              "Shape of the learning rate over the applied steps; onecycle moves the rate alone, momentum "
+              "and beta1 "
+              "stay (PyTorch's default cycles them too)")
       .number("power", o.power, {.min = 0, .max = 100}, "Of (1 - t/T)^power")
       .number("min_factor", o.min_factor, {.min = 0, .max = 1}, "Floor of cosine and plateau as a part of lr")
       .integer("every", o.every, {.min = 1, .max = 1'000'000'000}, "Steps between two falls", "steps")
@@ -84,12 +86,14 @@ Fields fields(ScheduleOptions& o) {
       .only_for({"gamma"}, "name", {"step", "multistep"})
       .only_for({"factor", "patience", "cooldown", "threshold"}, "name", {"plateau"})
       .only_for({"pct_start", "div_factor", "final_div_factor", "linear"}, "name", {"onecycle"})
-      .check([&o](ErrorList& errors) {
-        if (!std::ranges::is_sorted(o.milestones))
-          errors.rule("milestones", "got steps out of order, expected rising ones");
-        if (o.name == ScheduleKind::kMultiStep && o.milestones.empty())
-          errors.rule("milestones", "got none, expected at least one step");
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            if (!std::ranges::is_sorted(o.milestones))
+              errors.rule("milestones", "got steps out of order, expected rising ones");
+            if (o.name == ScheduleKind::kMultiStep && o.milestones.empty())
+              errors.rule("milestones", "got none, expected at least one step");
+          },
+          {"name", "milestones"});
 }
 
 double scheduled_lr(const ScheduleOptions& options, double lr, std::int64_t applied, std::int64_t total) {

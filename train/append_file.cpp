@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 
@@ -41,8 +42,8 @@ AppendFile::AppendFile(fs::path path) : path_(std::move(path)) {
 
 AppendFile::~AppendFile() {
   if (!flush())
-    log_warning("[metrics] {}: the last {} bytes could not be written: {}", path_.string(), waiting_.size(),
-                std::strerror(error_));
+    log_warning("[metrics] {}: the last {} could not be written: {}", path_.string(),
+                counted(waiting_.size(), "byte"), std::strerror(error_));
   ::close(descriptor_);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "train/checkpoint_format.h"
 
@@ -61,8 +62,8 @@ std::string tensor_difference(const Tensor& a, const Tensor& b) {
     if (!(distance <= largest)) largest = distance;  // NaN stays
   }
   const auto at = static_cast<std::size_t>(first);
-  return fmt::format("{} of {} values differ by up to {:.3g}, first at {}: {}, {}", count, a.numel(), largest,
-                     position_text(a.shape(), first), x[at], y[at]);
+  return fmt::format("{} of {} differ by up to {:.3g}, first at {}: {}, {}", count,
+                     counted(a.numel(), "value"), largest, position_text(a.shape(), first), x[at], y[at]);
 }
 
 // Adds the keys in which two maps differ; difference(value, value) is empty where they do not.
@@ -148,13 +149,12 @@ void restore_tensors(const CheckpointContent& content, std::span<const NamedTens
       lines.resize(kShown);
       lines.push_back(fmt::format("and {} more", count - kShown));
     }
-    throw Error(
-        ErrorKind::kCheckpoint,
-        fmt::format(
-            "[checkpoint] the checkpoint of step {} does not fit the model ({} differences, {} tensors "
-            "expected)\n  {}",
-            content.step, count, targets.size(), fmt::join(lines, "\n  ")),
-        "Use the job file that the checkpoint was made with (tandem ckpt show FILE).");
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("[checkpoint] the checkpoint of step {} does not fit the model ({}, {} "
+                            "expected)\n  {}",
+                            content.step, counted(count, "difference"), counted(targets.size(), "tensor"),
+                            fmt::join(lines, "\n  ")),
+                "Use the job file that the checkpoint was made with (tandem ckpt show FILE).");
   }
   for (const NamedTensor& target : targets) copy_values(*content.find(target.name), target.tensor);
 }

@@ -35,12 +35,6 @@ OutputLoss output_loss(const LossOptions& options, std::optional<std::int32_t> i
     return [args = loss_args(options, ignore_label)](const Var& logits, const Target& target) {
       return segmentation_loss(logits, target.label, args, target.weights);
     };
-  if (ignore_label)
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format("[loss] name: got {} with data.ignore_label, expected a loss that can leave voxels out",
-                    options.name),
-        "Use dice_ce, ce, bce, focal or tversky.");
   return error_loss(options);
 }
 
@@ -59,7 +53,8 @@ std::vector<double> deep_supervision_weights(std::size_t n) {
 
 Criterion make_criterion(const LossOptions& options, std::int64_t classes,
                          std::optional<std::int32_t> ignore_label) {
-  check_class_count(options, classes);
+  if (const auto fault = loss_fault(options, classes, ignore_label.has_value()))
+    throw Error(ErrorKind::kConfig, fmt::format("[loss] {}: {}", fault->key, fault->text), fault->hint);
   return [each = output_loss(options, ignore_label)](const Outputs& outputs, const Target& target) {
     Var total = each(outputs.main, target);
     const std::vector<double> weights = deep_supervision_weights(1 + outputs.auxiliary.size());

@@ -1,8 +1,10 @@
 // The report of a dry run.
 #include "train/dry_run.h"
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/tensor/allocator.h"
 #include "data/split.h"
 #include "train/criterion.h"
 #include "train/metrics_log.h"
@@ -45,12 +47,11 @@ std::string saving_text(const JobOptions& job, const RunFolderRequest& folder, c
       job.checkpoint.keep_last + 1 + (job.select.metric == "none" ? 0 : job.checkpoint.keep_best);
   const fs::path target = folder.folder.value_or(folder.root / (folder.name + "-NNN"));
   const std::int64_t free = free_disk_bytes(existing_parent(target));
-  std::string text = fmt::format("saves: every {} steps and at the end, {:.1f} MiB each, into {}",
-                                 job.checkpoint.every, mebibytes(bytes), target.string());
+  std::string text = fmt::format("saves: every {} and at the end, {:.1f} MiB each, into {}",
+                                 counted(job.checkpoint.every, "step"), mebibytes(bytes), target.string());
   if (kept * bytes > free)
-    text +=
-        fmt::format("\nwarning: {} checkpoints are kept at a time, {:.1f} MiB, and {:.1f} MiB are free there",
-                    kept, mebibytes(kept * bytes), mebibytes(free));
+    text += fmt::format("\nwarning: up to {} are kept at a time, {:.1f} MiB, and {:.1f} MiB are free there",
+                        counted(kept, "checkpoint"), mebibytes(kept * bytes), mebibytes(free));
   return text;
 }
 
@@ -58,9 +59,9 @@ std::string validation_text(const JobOptions& job, bool overfit) {
   if (overfit) return "validates: never, --overfit trains on its own samples";
   const std::size_t cases = validation_cases(job.data).size();
   if (cases == 0) return "validates: never, there are no validation cases";
-  return job.validate.every == 0
-             ? fmt::format("validates: {} case(s) after the last step", cases)
-             : fmt::format("validates: {} case(s) every {} steps", cases, job.validate.every);
+  return job.validate.every == 0 ? fmt::format("validates: {} after the last step", counted(cases, "case"))
+                                 : fmt::format("validates: {} every {}", counted(cases, "case"),
+                                               counted(job.validate.every, "step"));
 }
 
 }  // namespace
@@ -74,11 +75,12 @@ std::string dry_run_report(const JobOptions& job, const RunRequest& request, con
       "dry run: a step took {:.0f} ms, {:.0f} ms of them for its data (the first one, which prepares "
       "kernels, "
       "{:.0f} ms); loss {:.4f}, then {:.4f}; events {}, {}\n"
-      "peak memory {}\n"
-      "trains: {} steps, at this speed {}\n{}\n{}\nnothing was written",
+      "peak tensor memory {}; with rounding and blocks kept for reuse {:.1f} MiB are taken from the system\n"
+      "trains: {}, at this speed {}\n{}\n{}\nnothing was written",
       second.step_ms, second.data_wait_ms, first.step_ms, first.loss + offset, second.loss + offset,
       event_name(first.event), event_name(second.event), memory_text(trainer.context().device),
-      job.train.total_steps(), duration_text(total * second.step_ms),
+      mebibytes(allocator_of(trainer.context().device)->statistics().reserved),
+      counted(job.train.total_steps(), "step"), duration_text(total * second.step_ms),
       validation_text(job, request.overfit.has_value()), saving_text(job, request.folder, trainer));
 }
 

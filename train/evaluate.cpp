@@ -1,6 +1,7 @@
 // The forward pass of a patch, and the loop over cases.
 #include "train/evaluate.h"
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/ops/elementwise.h"
 #include "data/case_probe.h"
@@ -20,9 +21,6 @@ PatchModel patch_model(const Context& context, Module& model, std::function<bool
   };
 }
 
-namespace {
-
-// Classes, or the regions of the job with the classes that they hold.
 std::vector<ScoredRegion> scored_regions(const LabelMap& labels) {
   if (labels.regions() == 0) return regions_of_classes(labels.names());
   std::vector<ScoredRegion> regions{{labels.names().front(), {0}}};
@@ -33,8 +31,6 @@ std::vector<ScoredRegion> scored_regions(const LabelMap& labels) {
   }
   return regions;
 }
-
-}  // namespace
 
 SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<CaseEntry>& cases,
                                   const EvaluationRequest& request, const PatchModel& model) {
@@ -58,18 +54,22 @@ SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<Cas
   return scores;
 }
 
-std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels) {
+std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels,
+                                                const StopRequested& stop_requested) {
   std::vector<CaseEntry> cases = validation_cases(data);
   for (const CaseEntry& entry : cases) {
+    leave_if_stopped(stop_requested);
     // The whole of it: a file that crashes its reader ends the run here, and not at the first validation.
     if (is_case_file_name(entry.file())) probe_case_file(entry.file(), true);
     const CaseInfo info = read_case_info(entry, data.orientation);
     if (!info.has_labels)
-      fail(ErrorKind::kData, "[data] {}: got a case without labels, expected one to validate on",
-           entry.file());
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("[data] {}: got a case without labels, expected labels to validate on", entry.file()),
+          how_to_label(entry.file()));
     if (info.channels != channels)
-      fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as in the training cases",
-           entry.file(), info.channels, channels);
+      fail(ErrorKind::kData, "[data] {}: got {}, expected {} as in the training cases", entry.file(),
+           counted(info.channels, "channel"), channels);
   }
   return cases;
 }

@@ -8,6 +8,7 @@
 
 #include "data/case_score.h"
 #include "data/prediction.h"
+#include "data/reading_stop.h"
 #include "layers/module.h"
 
 namespace tandem {
@@ -16,6 +17,10 @@ namespace tandem {
 // in context.compute. `should_stop` (may be empty) is asked before each pass; when it says yes
 // Error{kStopped} is thrown. `model` must outlive the callback.
 PatchModel patch_model(const Context& context, Module& model, std::function<bool()> should_stop = {});
+
+// What the scores of a job are of: its classes, or the regions with the classes that they hold; the
+// background first.
+std::vector<ScoredRegion> scored_regions(const LabelMap& labels);
 
 // One case that was scored; the references hold while it is looked at.
 struct ScoredCase {
@@ -33,7 +38,9 @@ SegmentationScores evaluate_cases(const DataOptions& data, const std::vector<Cas
                                   const EvaluationRequest& request, const PatchModel& model);
 
 // The validation cases of a job. Their headers are read: a wrong case must not wait for the first validation
-// to be found. Error{kData} for one without labels, or with other than `channels` channels.
-std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels);
+// to be found. Error{kData} for one without labels, or with other than `channels` channels; Error{kStopped}
+// when `stop_requested` says so between two cases.
+std::vector<CaseEntry> checked_validation_cases(const DataOptions& data, std::int64_t channels,
+                                                const StopRequested& stop_requested = {});
 
 }  // namespace tandem

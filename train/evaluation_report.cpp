@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/files.h"
 #include "train/json.h"
 
@@ -185,8 +186,8 @@ std::string evaluation_table(const SegmentationScores& scores) {
   for (std::size_t c = 1; c < classes.size(); ++c)
     text += fmt::format("{:<{}}{} {:>5}{}\n", scores.names()[c], width, cells(classes[c], rows),
                         classes[c].scored, flags_text(classes[c]));
-  text += fmt::format("{:<{}}{}  of {} classes\n", "mean", width, cells(means(scores, rows), rows),
-                      scored_classes(classes));
+  text += fmt::format("{:<{}}{}  of {}\n", "mean", width, cells(means(scores, rows), rows),
+                      counted(scored_classes(classes), "class", "classes"));
   const std::size_t case_rows = scores.cases().size() * (classes.size() - 1);
   if (scores.cases().size() < 2 || case_rows > kMostCaseRows) return text;
   for (const SegmentationScores::Case& one : scores.cases()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 
@@ -51,20 +52,21 @@ std::map<std::string, const Tensor*> renamed_tensors(const CheckpointContent& co
 
 }  // namespace
 
+std::optional<RenameRule> rename_rule(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const auto stars = [](std::string_view part) { return std::count(part.begin(), part.end(), '*'); };
+  const bool valid = equals != std::string::npos && equals > 0 && equals + 1 < text.size() &&
+                     text.find('=', equals + 1) == std::string::npos && stars(text.substr(0, equals)) <= 1 &&
+                     stars(text.substr(equals + 1)) <= stars(text.substr(0, equals));
+  return valid ? std::optional(RenameRule{text.substr(0, equals), text.substr(equals + 1)}) : std::nullopt;
+}
+
 std::vector<RenameRule> parse_rename_rules(const std::vector<std::string>& texts) {
   std::vector<RenameRule> rules;
   for (const std::string& text : texts) {
-    const std::size_t equals = text.find('=');
-    const auto stars = [](std::string_view part) { return std::count(part.begin(), part.end(), '*'); };
-    const bool valid = equals != std::string::npos && equals > 0 && equals + 1 < text.size() &&
-                       text.find('=', equals + 1) == std::string::npos &&
-                       stars(text.substr(0, equals)) <= 1 &&
-                       stars(text.substr(equals + 1)) <= stars(text.substr(0, equals));
-    if (!valid)
-      fail(ErrorKind::kConfig,
-           "[init] model.init_rename: got '{}', expected FROM=TO with at most one * each, as encoder.*=enc*",
-           text);
-    rules.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    const std::optional<RenameRule> rule = rename_rule(text);
+    if (!rule) fail(ErrorKind::kConfig, "[init] model.init_rename: got '{}', expected {}", text, kRenameForm);
+    rules.push_back(*rule);
   }
   return rules;
 }
@@ -88,7 +90,7 @@ std::string renamed(const std::string& name, const std::vector<RenameRule>& rule
 
 std::string InitReport::text() const {
   const std::size_t all = taken.size() + missing.size() + different.size();
-  return fmt::format("{} of {} tensors taken", taken.size(), all) +
+  return fmt::format("{} of {} taken", taken.size(), counted(all, "tensor")) +
          list_text("not in the checkpoint, left as initialised", missing) +
          list_text("of another shape, left as initialised", different) +
          list_text("of the checkpoint not used", unused);

@@ -2,8 +2,10 @@
 // train/resume and Trainer::load.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/models/model_table.h"
@@ -17,6 +19,8 @@ namespace tandem {
 struct RenameRule {
   std::string from, to;
 };
+inline constexpr std::string_view kRenameForm = "FROM=TO with at most one * each, as encoder.*=enc*";
+std::optional<RenameRule> rename_rule(const std::string& text);  // nothing for anything else
 // Error{kConfig} naming the text for anything else.
 std::vector<RenameRule> parse_rename_rules(const std::vector<std::string>& texts);
 // By the first rule that fits; else `name` itself.

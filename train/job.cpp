@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "data/nnunet.h"
 #include "data/segmentation_metrics.h"
+#include "train/device_choice.h"
 
 namespace tandem {
 namespace {
@@ -68,11 +69,14 @@ Fields fields(TrainOptions& o) {
       .number("max_minutes", o.max_minutes, {.min = 0, .max = 1e7, .exclusive_min = true},
               "End after this time of one process, with a checkpoint and a validation; null: never",
               "minutes")
-      .check([&o](ErrorList& errors) {
-        if (o.iterations.has_value() == o.epochs.has_value())
-          errors.rule("iterations", o.iterations ? "got both iterations and epochs, expected one of them"
-                                                 : "got neither iterations nor epochs, expected one of them");
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            if (o.iterations.has_value() == o.epochs.has_value())
+              errors.rule("iterations", o.iterations
+                                            ? "got both iterations and epochs, expected one of them"
+                                            : "got neither iterations nor epochs, expected one of them");
+          },
+          {"iterations", "epochs"});
 }
 
 Fields fields(SelectOptions& o) {
@@ -83,11 +87,13 @@ Fields fields(SelectOptions& o) {
               "Validation metric whose best checkpoint is kept; none: the last checkpoint is the result")
       .choice("mode", o.mode, {{"max", MetricMode::kMax}, {"min", MetricMode::kMin}},
               "Whether more or less of it is better")
-      .check([&o](ErrorList& errors) {
-        for (const MetricRow& row : metric_table())
-          if (row.name == o.metric && row.unit == "mm" && o.mode == MetricMode::kMax)
-            errors.rule("mode", fmt::format("got max with {}, a distance, expected min", o.metric));
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            for (const MetricRow& row : metric_table())
+              if (row.name == o.metric && row.unit == "mm" && o.mode == MetricMode::kMax)
+                errors.rule("mode", fmt::format("got max with {}, a distance, expected min", o.metric));
+          },
+          {"metric", "mode"});
 }
 
 namespace {
@@ -107,6 +113,13 @@ std::optional<RegionFault> region_fault(const JobOptions& o) {
   if (needs_class_counts(o.loss))
     return RegionFault{"loss.focal.class_weights", "got a rule with data.regions, expected null or a list"};
   return std::nullopt;
+}
+
+void check_name(const JobOptions& o, ErrorList& errors) {
+  constexpr const char* kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  if (o.name.empty() || o.name.find_first_not_of(kAllowed) != std::string::npos)
+    errors.rule("name",
+                "got '" + o.name + "', expected letters, digits, '.', '_' or '-': it names the run folder");
 }
 
 // Rules between select, validate and what watches the metric.
@@ -169,28 +182,43 @@ Fields fields(JobOptions& o) {
       .group("select", o.select, "Choice of the best checkpoint")
       .group("checkpoint", o.checkpoint, "Checkpoints")
       .group("log", o.log, "Logging")
-      .check([&o](ErrorList& errors) {
-        const bool fits =
-            !o.name.empty() &&
-            o.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-                std::string::npos;
-        if (!fits)
-          errors.rule("name", "got '" + o.name +
-                                  "', expected letters, digits, '.', '_' or '-': it names the run folder");
-        check_selection(o, errors);
-        if (const auto fault = region_fault(o)) errors.rule(fault->key, fault->text);
-      });
+      .check([&o](ErrorList& errors) { check_name(o, errors); }, {"name"})
+      .check(
+          [&o](ErrorList& errors) {
+            if (!is_device_name(o.device))
+              errors.rule("device", "got '" + o.device + "', expected auto, cpu, cuda or cuda:N");
+          },
+          {"device"})
+      .check([&o](ErrorList& errors) { check_selection(o, errors); },
+             {"select", "validate.metrics", "validate.every", "data.validation", "data.split",
+              "train.early_stop", "schedule.name"})
+      .check(
+          [&o](ErrorList& errors) {
+            if (const auto fault = region_fault(o)) errors.rule(fault->key, fault->text);
+          },
+          {"data.regions", "loss"});
+}
+
+void read_job(const ConfigNode& root, JobOptions& job, ErrorList& errors) {
+  parse_options(root, fields(job), errors);
+  if (!errors.empty()) return;
+  const bool has_regions = !job.data.regions.empty();
+  const ErrorList::Scope scope(errors, "", &root);
+  const std::size_t entries = job.data.train.size();
+  if (job.data.format == "nnunet" && job.data.labels.empty() && entries != 1)
+    return errors.rule("data.train",
+                       fmt::format("got {} entries with data.format: nnunet, expected one folder", entries));
+  complete_from_nnunet(job.data);
+  if (const auto fault = region_fault(job); fault && !has_regions)
+    errors.rule(fault->key, fault->text, "the regions are those of the data set's dataset.json");
 }
 
 JobOptions load_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  const ConfigNode root = load_config(path, overrides);
   JobOptions job;
-  const Fields description = fields(job);
-  parse_options(load_config(path, overrides), description);
-  const bool has_regions = !job.data.regions.empty();
-  complete_from_nnunet(job.data);
-  if (const auto fault = region_fault(job); fault && !has_regions)
-    throw Error(ErrorKind::kConfig, fmt::format("'{}': {}", fault->key, fault->text),
-                "The regions are those of the data set's dataset.json.");
+  ErrorList errors;
+  read_job(root, job, errors);
+  errors.throw_if_any();
   return job;
 }
 
@@ -210,14 +238,6 @@ DType compute_dtype(ComputeChoice choice) {
 
 Precision precision_of(const PrecisionOptions& options) {
   return {compute_dtype(options.compute), options.fp32_layers, options.low_layers};
-}
-
-Device device_of(const std::string& text) {
-  if (text == "auto" || text == "cpu") return kCpuDevice;
-  if (text.rfind("cuda", 0) == 0)
-    throw Error(ErrorKind::kDevice, fmt::format("[device] {}: this build has no CUDA backend", text),
-                "Use device: cpu or auto.");
-  throw Error(ErrorKind::kConfig, fmt::format("[device] got '{}', expected auto, cpu, cuda or cuda:N", text));
 }
 
 }  // namespace tandem

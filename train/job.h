@@ -95,6 +95,9 @@ Fields fields(CheckpointOptions& options);
 Fields fields(LogOptions& options);
 Fields fields(JobOptions& options);
 
+// Reads `root` into `job`, completed by the dataset.json of an nnU-Net folder if nothing else is wrong.
+// Error{kData} for one that cannot be read.
+void read_job(const ConfigNode& root, JobOptions& job, ErrorList& errors);
 // The job of `path` with `overrides` ("key=value") applied, completed by the dataset.json of an nnU-Net
 // folder. Throws Error{kConfig} with all errors of the file.
 JobOptions load_job(const std::filesystem::path& path, const std::vector<std::string>& overrides);
@@ -103,7 +106,5 @@ JobOptions load_job(const std::filesystem::path& path, const std::vector<std::st
 DType compute_dtype(ComputeChoice choice);
 // Precision as the ParamStore takes it.
 Precision precision_of(const PrecisionOptions& options);
-// The device of `text` (auto | cpu | cuda | cuda:N). Throws Error{kDevice} when it is not there.
-Device device_of(const std::string& text);
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/label_map.h"
@@ -17,7 +18,8 @@ namespace tandem {
 
 void JobRun::run(std::filesystem::path& folder) {
   if (request_.dry_run) return dry_run();
-  if (!request_.overfit) validation_ = checked_validation_cases(job_.data, dataset_->channels());
+  if (!request_.overfit)
+    validation_ = checked_validation_cases(job_.data, dataset_->channels(), is_stopped());
   folder_ = std::make_unique<RunFolder>(request_.folder);
   folder = folder_->path();
   // Either may fail, so before anything in the folder changes.
@@ -57,7 +59,7 @@ void JobRun::open_log() {
 
 void JobRun::dry_run() {
   log_info("{}", start_report(job_, session_, trainer_, std::ssize(dataset_->cases())));
-  checked_validation_cases(job_.data, dataset_->channels());
+  checked_validation_cases(job_.data, dataset_->channels(), is_stopped());
   initialise_from(job_.model, trainer_);
   make_loader();
   const StepReport first = trainer_.step(*loader_);
@@ -97,7 +99,7 @@ void JobRun::make_loader() {
                               .first_batch = step() * job_.train.accumulate,
                               .workers = request_.overfit ? 0 : job_.data.workers,
                               .prefetch = job_.data.prefetch,
-                              .stop_requested = [this] { return signals_.requested(); }};
+                              .stop_requested = is_stopped()};
   loader_ = std::make_unique<Loader>(samples_, options);
 }
 
@@ -125,7 +127,7 @@ bool JobRun::ends_early() const {
 void JobRun::finish_early() {
   const bool patience = selection_.should_stop();
   const std::string text =
-      patience ? selection_.stop_text() : fmt::format("{} minutes have passed", *job_.train.max_minutes);
+      patience ? selection_.stop_text() : fmt::format("{} min have passed", *job_.train.max_minutes);
   progress_.clear();
   log_info("train.{} ends the run after step {} of {}: {}", patience ? "early_stop" : "max_minutes", step(),
            total(), text);
@@ -144,7 +146,7 @@ void JobRun::validate() {
   if (validation_.empty()) return;
   std::optional<ValidationResult> result;
   try {
-    result = run_validation(job_, validation_, session_, trainer_, [this] { return signals_.requested(); });
+    result = run_validation(job_, validation_, session_, trainer_, is_stopped());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kStopped) stop();
     if (error.kind() != ErrorKind::kNumeric) {
@@ -195,7 +197,7 @@ void JobRun::save_or_retry_later() {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource || ++failed_saves_ >= kMaxFailedSaves) throw;
     progress_.clear();
-    log_warning("{} The next try is in {} steps ({} of {}).", error.what(), job_.checkpoint.every,
+    log_warning("{} The next try is in {} ({} of {}).", error.what(), counted(job_.checkpoint.every, "step"),
                 failed_saves_, kMaxFailedSaves);
   }
 }

@@ -28,13 +28,14 @@ namespace tandem {
 class JobRun {
  public:
   JobRun(const JobOptions& job, const RunRequest& request)
-      : job_(with_training_numbers(job)),
+      : job_(with_training_numbers(job, is_stopped())),
         saved_job_(job_),
         request_(request),
-        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment, request.dry_run)),
+        dataset_(std::make_shared<PatchDataset>(job_.data, job_.patch, job_.augment, request.dry_run,
+                                                is_stopped())),
         session_(make_session(job, dataset_->channels())),
         trainer_(session_.context, session_.precision, *session_.model, make_criterion(job_, *dataset_),
-                 trainer_options(job_, [this] { return signals_.requested(); })),
+                 trainer_options(job_, is_stopped())),
         selection_(job_),
         progress_({.enabled = request.progress && !request.dry_run}) {}
 
@@ -42,6 +43,9 @@ class JobRun {
   void run(std::filesystem::path& folder);
 
  private:
+  StopRequested is_stopped() const {
+    return [this] { return signals_.requested(); };
+  }
   std::int64_t step() const { return trainer_.state().attempted; }
   std::int64_t total() const { return job_.train.total_steps(); }
   std::int64_t epoch() const { return step() / job_.train.iterations_per_epoch; }
@@ -69,10 +73,10 @@ class JobRun {
   void save_or_retry_later();
   [[noreturn]] void stop();
 
+  StopSignals signals_;  // first: reading the cases may take long
   const JobOptions job_;
   JobOptions saved_job_;  // what the next checkpoint says: job_, or what the run goes on with
   const RunRequest& request_;
-  StopSignals signals_;
   std::vector<CaseEntry> validation_;
   std::shared_ptr<PatchDataset> dataset_;
   std::shared_ptr<const Dataset> samples_;  // what is trained on: dataset_, or fixed patches of it

@@ -1,6 +1,4 @@
 // One step of a training run: what it writes, and how the run goes on after one that cannot be applied.
-#include <cmath>
-
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "train/job_run.h"
@@ -41,8 +39,7 @@ void JobRun::attempt() {
     if (outgrown || gave_up) write_step(report);
     if (outgrown && job_.precision.on_weight_overflow == "fp32_layer")
       move_to_fp32(trainer_.params().first_overflowed_copy());
-    if (gave_up && job_.precision.on_repeat_overflow == "demote" && report.cause &&
-        std::isfinite(report.cause->magnitude))
+    if (gave_up && job_.precision.on_repeat_overflow == "demote" && report.cause && report.cause->fp32_cures)
       move_to_fp32(report.cause->layer + ".weight");
     if (outgrown) throw;
     keep_all_ = true;  // what went wrong may have begun before: earlier checkpoints stay
@@ -58,7 +55,7 @@ void JobRun::write_step(const StepReport& report) {
   metrics_->write(line);
 }
 
-// Goes on with the layer of `parameter` in FP32; returns if that layer computes in FP32 already.
+// Goes on with the layer of `parameter` in FP32; returns if it computes in FP32 already.
 void JobRun::move_to_fp32(const std::string& parameter) {
   const ParamSegment* segment = trainer_.params().find(parameter);
   if (segment == nullptr || segment->region != ParamRegion::kCast) return;

@@ -7,8 +7,10 @@
 #include <array>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/config/tree.h"
+#include "data/case_list.h"
 
 namespace tandem {
 namespace {
@@ -60,7 +62,8 @@ std::string class_lines(const CasesSurvey& survey) {
   std::string text = "    background: 0\n";
   for (const auto& [value, voxels] : survey.label_voxels)
     if (value != 0)
-      text += fmt::format("    label_{}: {}    # {} voxels: give it a name\n", value, value, voxels);
+      text +=
+          fmt::format("    label_{}: {}    # {}: give it a name\n", value, value, counted(voxels, "voxel"));
   return text;
 }
 
@@ -86,10 +89,10 @@ CasesSurvey survey_cases(const std::vector<CaseEntry>& entries, std::int64_t max
     info.file = file;
     if (!info.has_labels)
       throw Error(ErrorKind::kData,
-                  fmt::format("[init] {}: got a case without labels, expected /label", file),
-                  "Make case files with `tandem data convert IMAGE --label LABELS --output CASE.h5`.");
+                  fmt::format("[init] {}: got a case without labels, expected a labelled one", file),
+                  how_to_label(file));
     if (!survey.cases.empty() && info.channels != survey.cases.front().channels)
-      fail(ErrorKind::kData, "[init] {}: got {} channels, expected {} as {}", file, info.channels,
+      fail(ErrorKind::kData, "[init] {}: got {}, expected {} as {}", file, counted(info.channels, "channel"),
            survey.cases.front().channels, survey.cases.front().file);
     survey.cases.push_back(info);
     if (!source) continue;
@@ -112,11 +115,11 @@ std::string job_template(const CasesSurvey& survey, const TemplateOptions& optio
   const Index3 patch = patch_size(survey);
   const auto spacing = survey.cases.front().geometry.spacing_mm();
   std::string text = fmt::format(
-      "# Made by `tandem init` from {} case{}; labels and values of {} were looked at.\n"
+      "# Made by `tandem init` from {}; labels and values of {} were looked at.\n"
       "# Every key and its default: `tandem config show` and docs/config.md. Check: `tandem config check "
       "FILE`.\n"
       "name: {}\ntask: segmentation\nseed: 1234\n\n",
-      count, count == 1 ? "" : "s", survey.read_cases, quoted(options.name));
+      counted(count, "case"), survey.read_cases, quoted(options.name));
   text +=
       "precision:\n  compute: auto        # auto, fp32, bf16, fp16 (with dynamic loss scaling); "
       "docs/numerics.md\n\n";

@@ -275,13 +275,20 @@ LossOptions with_class_counts(LossOptions options, const std::vector<std::int64_
   return options;
 }
 
-void check_class_count(const LossOptions& options, std::int64_t classes) {
+std::optional<LossFault> loss_fault(const LossOptions& options, std::int64_t classes, bool ignores) {
   const ClassWeights* weights = class_weights_of(options);
-  if (weights == nullptr || weights->values.empty()) return;
-  if (static_cast<std::int64_t>(weights->values.size()) == classes) return;
-  throw Error(ErrorKind::kConfig,
-              fmt::format("[loss] {}: got {} values, expected {}: one per class of data.labels",
-                          weights_key(options), weights->values.size(), classes));
+  if (weights != nullptr && !weights->values.empty() &&
+      static_cast<std::int64_t>(weights->values.size()) != classes)
+    return LossFault{std::string(weights_key(options)),
+                     fmt::format("got {} values, expected {}: one per class of data.labels",
+                                 weights->values.size(), classes),
+                     ""};
+  if (ignores && loss_parts(options).pointwise == Pointwise::kError)
+    return LossFault{
+        "name",
+        fmt::format("got {} with data.ignore_label, expected a loss that can leave voxels out", options.name),
+        "Use dice_ce, ce, bce, focal or tversky."};
+  return std::nullopt;
 }
 
 }  // namespace tandem

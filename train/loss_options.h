@@ -71,7 +71,11 @@ SegmentationLossArgs loss_args(const LossOptions& options, std::optional<std::in
 // place. Error{kConfig} for a class that does not occur.
 bool needs_class_counts(const LossOptions& options);
 LossOptions with_class_counts(LossOptions options, const std::vector<std::int64_t>& counts);
-// Error{kConfig} for weights that are not one per class.
-void check_class_count(const LossOptions& options, std::int64_t classes);
+// What keeps the loss from fitting the labels; `key` is below `loss`.
+struct LossFault {
+  std::string key, text, hint;
+};
+// Weights that are not one per class, or a loss that cannot leave ignored voxels out.
+std::optional<LossFault> loss_fault(const LossOptions& options, std::int64_t classes, bool ignores);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view kCast = "cast";
+constexpr std::string_view kCast = "cast", kInputImage = "the input image";
 
 struct SeenEnough {};
 
@@ -30,13 +30,15 @@ class Finder {
     params_.zero_gradients();
     for (const Batch& batch : batches) {
       if (const auto element = first_nonfinite(batch.image)) {
-        cause_ = NonfiniteCause{.op = "data", .tensor = "image"};
+        cause_ = NonfiniteCause{
+            .place = std::string(kInputImage), .is_input = true, .op = "data", .tensor = "image"};
         describe(*element, batch.image.shape(), batch);
         return cause_;
       }
       if (run(batch, first_pass(batch))) {
         blame_weight();
         measure(batch);
+        try_fp32(batch);
         return cause_;
       }
     }
@@ -48,6 +50,8 @@ class Finder {
   bool run(const Batch& batch, const ReplayRequest& request) {
     occurrences_.clear();
     last_output_ = {};
+    first_layer_.clear();
+    last_layer_.clear();
     try {
       replay_(batch, request);
     } catch (const SeenEnough&) {
@@ -80,19 +84,32 @@ class Finder {
       cause_ = NonfiniteCause{
           .in_backward = backward, .layer = place.layer, .op = place.op, .tensor = place.tensor};
       place_ = std::move(place);
+      if (!backward) locate();
       describe(*element, tensor.shape(), batch);
       throw SeenEnough();
     };
     return {.ops =
                 [this, look](std::string_view op, const std::string& layer, const Tensor& value) {
                   const bool is_cast = op == kCast && !last_output_.layer.empty();
+                  if (first_layer_.empty()) first_layer_ = layer;
                   look(false, place_of(op, is_cast ? last_output_.layer : layer, "output"), value);
                   last_output_ = {layer, value};
+                  if (!layer.empty()) last_layer_ = layer;
                 },
             .gradients =
                 [this, look](const GradientEvent& e) {
                   look(true, place_of(e.op, e.module, tensor_name(e)), e.gradient);
                 }};
+  }
+
+  // Where in the forward pass the cause lies, beyond its layer.
+  void locate() {
+    cause_.is_input = cause_.op == kCast && !last_output_.value.defined();
+    cause_.reads_input = !cause_.layer.empty() && cause_.layer == first_layer_;
+    if (cause_.is_input)
+      cause_.place = kInputImage;
+    else if (cause_.layer.empty() && !last_layer_.empty())
+      cause_.place = "after layer " + last_layer_;
   }
 
   void describe(const NonfiniteElement& element, const Shape& shape, const Batch& batch) {
@@ -121,6 +138,7 @@ class Finder {
         const auto element = first_nonfinite(weight);
         if (!element) continue;
         cause_.tensor = segment.name;
+        cause_.reads_input = false;
         cause_.index = element->index;
         cause_.value = element->value;
         cause_.magnitude = std::abs(value_at(ParamStore::view(segment, flat.master), element->index));
@@ -133,6 +151,10 @@ class Finder {
   void measure(const Batch& batch) {
     const bool is_weight = !cause_.in_backward && cause_.tensor != "output";
     if (is_weight || std::isnan(cause_.value)) return;
+    if (cause_.is_input) {
+      cause_.magnitude = std::abs(value_at(batch.image, cause_.index));
+      return;
+    }
     if (cause_.op == kCast && !cause_.in_backward) {  // in FP32 there is none
       if (last_output_.value.defined() && last_output_.value.shape() == cause_shape_)
         cause_.magnitude = std::abs(value_at(last_output_.value, cause_.index));
@@ -155,6 +177,22 @@ class Finder {
     }
   }
 
+  // Whether FP32 for the layer alone is enough: its output may be rounded to 16 bits again further on.
+  void try_fp32(const Batch& batch) {
+    const std::string name = cause_.layer + ".weight";
+    const ParamSegment* weight = params_.find(name);
+    if (source_of(cause_) != NonfiniteSource::kForward || cause_.op == kCast || weight == nullptr) return;
+    if (!is_16_bit_float(params_.region(weight->region).copy.dtype())) return;
+    bool lost = false;
+    run(batch,
+        {.fp32_weight = name, .ops = [&lost](std::string_view op, const std::string&, const Tensor& value) {
+           if (!first_nonfinite(value)) return;
+           lost = op == kCast;
+           throw SeenEnough();
+         }});
+    cause_.fp32_cures = !lost;
+  }
+
   void read(const Place& place, const Tensor& tensor, double factor) {
     if (place.layer != place_.layer || place.op != place_.op || place.tensor != place_.tensor ||
         place.occurrence != place_.occurrence)
@@ -170,7 +208,8 @@ class Finder {
 
   ParamStore& params_;
   const Replay& replay_;
-  Output last_output_;  // of the pass; a cast belongs to the layer whose output it rounds
+  Output last_output_;                    // of the pass; a cast belongs to the layer whose output it rounds
+  std::string first_layer_, last_layer_;  // of the forward pass so far
   std::map<std::string, int> occurrences_;
   NonfiniteCause cause_;
   Shape cause_shape_;
@@ -191,6 +230,7 @@ std::optional<NonfiniteCause> find_nonfinite(std::span<const Batch> batches, Par
 std::string to_text(const NonfiniteCause& c) {
   std::string text = c.in_backward ? "backward" : "forward";
   if (!c.layer.empty()) text += ", layer " + c.layer;
+  if (!c.place.empty()) text += ", " + c.place;
   text += fmt::format(", op {}, {} at {} = {}", c.op, c.tensor, index_text(c.index), c.value);
   if (std::isfinite(c.magnitude)) text += fmt::format(" (|x| = {:.4g} without 16-bit rounding)", c.magnitude);
   std::string samples;
@@ -198,9 +238,19 @@ std::string to_text(const NonfiniteCause& c) {
   return text + (c.samples.size() == 1 ? ", sample " : ", samples ") + samples;
 }
 
+NonfiniteSource source_of(const NonfiniteCause& c) {
+  if (c.op == "data") return NonfiniteSource::kData;
+  const bool is_weight = !c.in_backward && c.tensor != "output";
+  if (!std::isfinite(c.magnitude)) return is_weight ? NonfiniteSource::kWeight : NonfiniteSource::kAnyFormat;
+  if (c.is_input) return NonfiniteSource::kInput;
+  return c.in_backward ? NonfiniteSource::kBackward : NonfiniteSource::kForward;
+}
+
 JsonObject to_json(const NonfiniteCause& c) {
   JsonObject object;
-  object.add("pass", c.in_backward ? "backward" : "forward").add("layer", c.layer).add("op", c.op);
+  object.add("pass", c.in_backward ? "backward" : "forward").add("layer", c.layer);
+  if (!c.place.empty()) object.add("place", c.place);
+  object.add("op", c.op);
   object.add("tensor", c.tensor).add("index", c.index).add("value", c.value).add("magnitude", c.magnitude);
   object.add("samples", c.samples);
   return object;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
+
 namespace tandem {
 namespace {
 
@@ -89,12 +91,12 @@ double overfit_dice(const PatchModel& model, const Dataset& samples) {
 std::string overfit_verdict(const MetricsHistory& history, std::int64_t count, double dice) {
   constexpr double kLearnt = 0.9;
   const auto loss_of = [](const MetricsHistory::Step& step) { return fmt::format("{:.3g}", step.loss); };
-  return fmt::format("overfit: Dice {:.3f} on {} patch{}, loss {} -> {}: {}", dice, count,
-                     count == 1 ? "" : "es", history.steps.empty() ? "?" : loss_of(history.steps.front()),
-                     history.steps.empty() ? "?" : loss_of(history.steps.back()),
-                     dice >= kLearnt
-                         ? "the model learns them"
-                         : "not learnt by heart; look at the labels, try more steps or another optimizer.lr");
+  return fmt::format(
+      "overfit: Dice {:.3f} on {}, loss {} -> {}: {}", dice, counted(count, "patch", "patches"),
+      history.steps.empty() ? "?" : loss_of(history.steps.front()),
+      history.steps.empty() ? "?" : loss_of(history.steps.back()),
+      dice >= kLearnt ? "the model learns them"
+                      : "not learnt by heart; look at the labels, try more steps or another optimizer.lr");
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "data/case_list.h"
 #include "data/nnunet.h"
@@ -38,10 +39,10 @@ void add_case(const CaseEntry& entry, PlanSurvey& survey) {
   if (!info.has_labels)
     throw Error(ErrorKind::kData,
                 fmt::format("[plan] {}: got a case without labels, expected a labelled one", entry.file()),
-                "Make case files with `tandem data convert IMAGE --label LABELS --output CASE.h5`.");
+                how_to_label(entry.file()));
   if (!survey.cases.empty() && info.channels != survey.cases.front().channels)
-    fail(ErrorKind::kData, "[plan] {}: got {} channels, expected {} as {}", entry.file(), info.channels,
-         survey.cases.front().channels, survey.cases.front().file);
+    fail(ErrorKind::kData, "[plan] {}: got {}, expected {} as {}", entry.file(),
+         counted(info.channels, "channel"), survey.cases.front().channels, survey.cases.front().file);
   const auto box = nonzero_box(*source);
   survey.cropped.push_back(box ? box->size : info.geometry.shape());
   read_voxels(*source, survey);

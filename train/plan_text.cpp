@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/config/numbers.h"
 #include "core/config/tree.h"
+#include "data/spatial.h"
 #include "train/plan.h"
 
 namespace tandem {
@@ -54,8 +56,8 @@ std::string label_lines(const PlanSurvey& survey) {
   for (const LabelClass& label : survey.data.labels) {
     const auto value = static_cast<std::int32_t>(label.values.front());
     const auto voxels = survey.label_voxels.find(value);
-    text += fmt::format("    {}: {}    # {} voxels\n", label.name, value,
-                        voxels == survey.label_voxels.end() ? 0 : voxels->second);
+    text += fmt::format("    {}: {}    # {}\n", label.name, value,
+                        counted(voxels == survey.label_voxels.end() ? 0 : voxels->second, "voxel"));
   }
   return text;
 }
@@ -129,23 +131,24 @@ std::string plan_text(const PlanSurvey& survey, const JobPlan& plan, const std::
                       const std::vector<std::string>& data_paths, double memory_gb) {
   const std::size_t cases = survey.cases.size();
   std::string text = fmt::format(
-      "# Made by `tandem plan` from {} case{} by the rules of nnU-Net (docs/data.md). Change what you know "
+      "# Made by `tandem plan` from {} by the rules of nnU-Net (docs/data.md). Change what you know "
       "better.\n"
       "# Every key and its default: docs/config.md. Check: `tandem config check FILE`, then `tandem train "
       "FILE "
       "--dry-run`.\nname: {}\ntask: segmentation\nseed: 1234\n\n"
       "precision: {{compute: auto}}   # fp32, bf16, fp16 (with dynamic loss scaling): docs/numerics.md\n\n",
-      cases, cases == 1 ? "" : "s", quoted(name));
+      counted(cases, "case"), quoted(name));
   text += data_lines(survey, plan, data_paths);
   text += fmt::format(
-      "augment:\n  mirror: {}{}\n  rotate_deg: 30\n  scale: [0.7, 1.4]\n  noise_std: 0.1\n  blur_sigma: "
+      "augment:\n  mirror: {}{}\n  rotate_deg: {}\n  scale: [0.7, 1.4]\n  noise_std: [0, 0.1]\n  blur_sigma: "
       "[0.5, 1]\n"
       "  brightness: [0.75, 1.25]\n  contrast: [0.75, 1.25]\n  low_resolution: [0.5, 1]\n  gamma: [0.7, "
       "1.5]\n"
       "  probability: {{noise: 0.1, brightness: 0.15}}\n\n",
       names_sides(survey.data) ? "[z, y]" : "[z, y, x]",
       names_sides(survey.data) ? "            # not x: class names say left or right"
-                               : "         # leave an axis out where its sides differ in meaning");
+                               : "         # leave an axis out where its sides differ in meaning",
+      is_flat_patch(plan.network.topology.patch) ? "180           # about z alone: the patch is flat" : "30");
   text += network_lines(survey, plan, memory_gb);
   text += fmt::format(
       "loss: {{name: {}, dice: {{batch: {}, background: false}}}}   # batch: where a patch is less than "

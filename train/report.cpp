@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "train/html.h"
 #include "train/json.h"
 #include "train/report_sections.h"
@@ -85,7 +86,9 @@ std::string report_html(const RunRecord& run) {
 
 fs::path write_report(const fs::path& folder, const fs::path& output) {
   const fs::path path = output.empty() ? folder / "report.html" : output;
-  write_file_atomically(path, report_html(read_run(folder)));
+  const std::string page = report_html(read_run(folder));
+  make_parent_folder("report", path);
+  write_file_atomically(path, page);
   return path;
 }
 

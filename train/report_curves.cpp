@@ -81,8 +81,9 @@ std::string scale_chart(const RunRecord& run, const RunFacts& facts) {
   for (const MetricsHistory::Step& step : run.metrics.steps) {
     if (step.event == StepEvent::kGood) continue;
     std::string title = fmt::format("step {} skipped: {}", step.step, event_name(step.event));
-    if (const auto layer = step.cause_members.find("layer"); layer != step.cause_members.end())
-      title += " in " + layer->second;
+    for (const char* key : {"layer", "place"})
+      if (const auto it = step.cause_members.find(key); it != step.cause_members.end() && !it->second.empty())
+        title += fmt::format("{}{}", it->second.starts_with("after ") ? " " : " in ", it->second);
     chart.ticks.push_back({static_cast<double>(step.step), title});
   }
   std::string html = svg_chart(chart);

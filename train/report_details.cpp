@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "train/html.h"
 #include "train/png.h"
 #include "train/report_sections.h"
@@ -31,7 +32,7 @@ std::string used_precision(const RunRecord& run) {
   const std::string compute = member(run.environment, "compute");
   if (!compute.empty())
     line("activations and compute copies",
-         fmt::format("{} on {} ({}, {} threads)", compute, member(run.environment, "device"),
+         fmt::format("{} on {} ({}, threads: {})", compute, member(run.environment, "device"),
                      member(run.environment, "isa"), member(run.environment, "threads")));
   line("master weights, optimizer, norms, biases, losses", "F32");
   if (run.job) {
@@ -46,6 +47,7 @@ std::string used_precision(const RunRecord& run) {
 
 std::string cause_text(const std::map<std::string, std::string>& cause) {
   std::string text = member(cause, "layer");
+  if (text.empty()) text = member(cause, "place");
   if (const std::string op = member(cause, "op"); !op.empty()) text += (text.empty() ? "" : ", ") + op;
   if (const std::string pass = member(cause, "pass"); !pass.empty()) text += " (" + pass + ")";
   return text;
@@ -67,7 +69,7 @@ std::string skip_table(const std::vector<const MetricsHistory::Step*>& skips) {
       std::ranges::any_of(skips, [](const auto* step) { return !step->cause_members.empty(); });
   std::vector<std::string> header{"step", "scale", "why"};
   if (has_causes)
-    header.insert(header.end(), {"layer, op (pass)", "tensor", "index", "magnitude", "samples"});
+    header.insert(header.end(), {"layer or place, op (pass)", "tensor", "index", "magnitude", "samples"});
   HtmlTable table(header);
   for (std::size_t i = 0; i < std::min(skips.size(), kMaxSkipRows); ++i) {
     const MetricsHistory::Step& step = *skips[i];
@@ -142,9 +144,9 @@ std::string precision_section(const RunRecord& run, const RunFacts& facts) {
     out += "<p>No step was skipped.</p>\n";
   else
     out += fmt::format(
-               "<p>{} of {} steps were skipped ({}): their gradients were thrown away and nothing but the "
+               "<p>{} of {} skipped ({}): their gradients were thrown away and nothing but the "
                "scale changed.</p>\n",
-               skips.size(), facts.steps,
+               skips.size(), counted(facts.steps, "step"),
                percent_text(static_cast<double>(skips.size()) /
                             static_cast<double>(std::max<std::int64_t>(facts.steps, 1)))) +
            first_skip(*skips.front()) + blamed_layers(skips) + skip_table(skips);

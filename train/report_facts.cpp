@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "data/label_map.h"
 #include "train/html.h"
 #include "train/report_sections.h"
@@ -77,8 +78,8 @@ double late_loss(const MetricsHistory& metrics) {
 }
 
 std::string status_text(const RunFacts& facts) {
-  if (facts.total_steps == 0) return fmt::format("{} steps", facts.steps);
-  if (facts.steps >= facts.total_steps) return fmt::format("finished: {} steps", facts.steps);
+  if (facts.total_steps == 0) return counted(facts.steps, "step");
+  if (facts.steps >= facts.total_steps) return "finished: " + counted(facts.steps, "step");
   return fmt::format("not finished: step {} of {}", facts.steps, facts.total_steps);
 }
 

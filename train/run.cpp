@@ -12,7 +12,7 @@ void run_training(const JobOptions& job, const RunRequest& request) {
   RunRequest next = request;
   while (true) {
     std::filesystem::path folder;
-    expect_memory_for(current);
+    expect_memory_for(current, !next.overfit);
     try {
       JobRun(current, next).run(folder);
       return;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
+#include "core/base/folders.h"
 #include "core/base/log.h"
 #include "train/checkpoint.h"
 #include "train/json.h"
@@ -49,13 +51,7 @@ fs::path numbered(const fs::path& root, const std::string& prefix, int number) {
 }
 
 void make_folders(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error || !fs::is_directory(path))
-    throw Error(ErrorKind::kResource,
-                fmt::format("[run] {}: the folder cannot be made: {}", path.string(),
-                            error ? error.message() : "there is a file of this name"),
-                "Choose a --run-dir that you may write to.");
+  make_folder("run", path, "Choose a --run-dir that you may write to.");
 }
 
 // Makes root/<prefix>NNN with the next number; another process may take one in between.
@@ -184,6 +180,8 @@ void RunFolder::find_checkpoint(const RunFolderRequest& request) {
   const NewestCheckpoint newest = newest_intact(path_);
   for (const CheckpointInfo& info : newest.rejected) log_warning("{} (not used)", info.problem);
   if (!newest.found && !newest.rejected.empty()) resolve_checkpoint(path_);  // throws, with every reason
+  if (!newest.found)
+    log_info("[run] {}: --resume auto: got no checkpoint there: the run starts anew", path_.string());
   resumed_step_ = newest.found ? newest.found->step : 0;
   if (newest.found) checkpoint_ = newest.found->path;
 }
@@ -201,7 +199,8 @@ void RunFolder::cut_back(std::int64_t step) const {
   const MetricsTruncation metrics = truncate_metrics(metrics_path(), step);
   if (metrics.cut) log_warning("[run] metrics.jsonl was cut back to step {}", step);
   if (metrics.unreadable_lines > 0)
-    log_warning("[run] metrics.jsonl: {} lines cannot be read and are passed over", metrics.unreadable_lines);
+    log_warning("[run] metrics.jsonl: got {} that cannot be read, passed over",
+                counted(metrics.unreadable_lines, "line"));
   truncate_tensorboard(path_, step);
   truncate_validation(path_, step);
 }

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "core/backends/cpu/isa.h"
+#include "core/backends/cuda/cuda_plugin.h"
+#include "core/base/counted.h"
 #include "core/base/parallel.h"
 #include "train/metrics_log.h"
 #include "train/run.h"
@@ -127,11 +129,15 @@ ValidationMetrics validation_metrics(const SegmentationScores& scores,
 std::string start_report(const JobOptions& job, const ModelSession& session, Trainer& trainer,
                          std::int64_t cases) {
   const Context& context = session.context;
-  std::string text = fmt::format("{} ({}, {} threads), compute {}: {}", name(context.device), name(cpu_isa()),
-                                 compute_threads(), name(context.compute), arithmetic_text(context.compute));
-  text += fmt::format("\n{}: {} parameters; {} training cases, {} classes; {} steps of batch {} x {}",
-                      job.model.name, trainer.params().parameter_count(), cases, job.data.classes(),
-                      job.train.total_steps(), job.train.batch_size, to_string(Index3(job.patch.size)));
+  std::string text = fmt::format("{} ({}, {}), compute {}: {}", name(context.device), name(cpu_isa()),
+                                 counted(compute_threads(), "thread"), name(context.compute),
+                                 arithmetic_text(context.compute));
+  if (job.device == "auto" && !cuda::plugin().usable()) text += "\n" + cuda::plugin().reason;
+  text +=
+      fmt::format("\n{}: {}; {}, {}; {} of batch {} x {}", job.model.name,
+                  counted(trainer.params().parameter_count(), "parameter"), counted(cases, "training case"),
+                  counted(job.data.classes(), "class", "classes"), counted(job.train.total_steps(), "step"),
+                  job.train.batch_size, to_string(Index3(job.patch.size)));
   return text;
 }
 
@@ -149,11 +155,11 @@ std::string end_report(const Trainer& trainer, const StepTimes& times, const std
   const StepState& state = trainer.state();
   const double wait_share = times.total_ms() > 0 ? 100 * times.wait_ms() / times.total_ms() : 0;
   return fmt::format(
-      "{} steps: {} applied, {} skipped (overflow {}, forward {})\n"
+      "{}: {} applied, {} skipped (overflow {}, forward {})\n"
       "median step {:.0f} ms, data wait {:.1f} %\npeak tensor memory {}\nloss scale {}",
-      state.attempted, state.applied, state.attempted - state.applied, state.skipped_overflow,
-      state.skipped_forward, times.median_ms(), wait_share, memory_text(trainer.context().device),
-      scale_history);
+      counted(state.attempted, "step"), state.applied, state.attempted - state.applied,
+      state.skipped_overflow, state.skipped_forward, times.median_ms(), wait_share,
+      memory_text(trainer.context().device), scale_history);
 }
 
 std::string loss_scale_history(const std::filesystem::path& run_folder) {
@@ -178,7 +184,9 @@ std::string loss_scale_history(const MetricsHistory& history) {
     text += fmt::format(" -> {} (step {}, {})", now.substr(0, cause), changes[i].step,
                         cause == std::string::npos ? "" : now.substr(cause + 2, now.size() - cause - 3));
   }
-  return fmt::format("{}; {} skipped", text, skips);
+  // A scale that is 1 from the first to the last step scales nothing.
+  if (text == "1") text = "off";
+  return text == "off" && skips == 0 ? text : fmt::format("{}; {} skipped", text, skips);
 }
 
 }  // namespace tandem

@@ -4,39 +4,19 @@
 #include <algorithm>
 
 #include "core/backends/cpu/isa.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/parallel.h"
 #include "data/fingerprint.h"
 #include "data/volume.h"
+#include "train/device_choice.h"
+#include "train/job_check.h"
 #include "train/trainer.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
-
-void check_patch(const JobOptions& job) {
-  const ModelTraits traits = model_traits(job.model);
-  if (!traits.is_dense || traits.spatial_rank != 3)
-    fail(ErrorKind::kConfig, "[model] {}: does not label the voxels of a volume, as task segmentation needs",
-         job.model.name);
-  for (std::size_t axis = 0; axis < 3; ++axis)
-    if (job.patch.size[axis] % traits.size_multiple[axis] != 0)
-      throw Error(
-          ErrorKind::kConfig,
-          fmt::format("[patch] size does not fit the model's strides: got {}, expected multiples of {}",
-                      to_string(Index3(job.patch.size)), to_string(Index3(traits.size_multiple))),
-          "Change patch.size, or model.strides.");
-  // One voxel has no deviation: instance norm gives its shift there, whatever the image.
-  const bool single = std::ranges::equal(job.patch.size, traits.size_multiple);
-  if (job.model.name == "unet3d" && job.model.unet3d.norm == "instance" && single)
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format("[patch] size: got {}, one voxel at the coarsest stage, where model.norm: instance "
-                    "leaves nothing of it; expected a larger multiple of {} along some axis",
-                    to_string(Index3(job.patch.size)), to_string(Index3(traits.size_multiple))),
-        "Enlarge patch.size, use fewer stages (model.features, model.strides), or model.norm: batch.");
-}
 
 // What a finished model is made of is not to be overridden.
 void require_no_model_keys(const fs::path& run, const std::vector<std::string>& overrides) {
@@ -67,7 +47,9 @@ void require_no_job(const fs::path& path) {
 }  // namespace
 
 ModelSession make_session(const JobOptions& job, std::int64_t in_channels) {
-  check_patch(job);
+  ErrorList errors;
+  check_patch(job, errors);
+  errors.throw_if_any();
   set_compute_threads(static_cast<int>(job.threads.value_or(0)));
   ModelSession session;
   session.precision = precision_of(job.precision);
@@ -78,9 +60,9 @@ ModelSession make_session(const JobOptions& job, std::int64_t in_channels) {
   return session;
 }
 
-JobOptions with_training_numbers(const JobOptions& job) {
+JobOptions with_training_numbers(const JobOptions& job, const StopRequested& stop_requested) {
   JobOptions result = job;
-  result.data = with_fingerprint(job.data);
+  result.data = with_fingerprint(job.data, stop_requested);
   return result;
 }
 
@@ -124,8 +106,8 @@ EvaluationModel load_model(const SavedRun& run, const CaseInfo& input) {
   // Input channels are the only thing about the first weight that does not come from the job.
   const Tensor* const first = run.content.find("model/" + parameters.front().name);
   if (first != nullptr && first->shape().rank() > 1 && first->shape()[1] != in_channels)
-    fail(ErrorKind::kData, "[data] {}: got {} channel(s), expected {} as the model was trained with",
-         input.file, in_channels, first->shape()[1]);
+    fail(ErrorKind::kData, "[data] {}: got {}, expected {} as the model was trained with", input.file,
+         counted(in_channels, "channel"), first->shape()[1]);
   // The running mean of the weights, if the run kept one, is what it validated with.
   const std::string group =
       run.job.optimizer.ema && run.content.find("ema/" + parameters.front().name) != nullptr ? "ema/"

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "data/reading_stop.h"
 #include "data/voxel_source.h"
 #include "layers/module.h"
 #include "train/checkpoint.h"
@@ -26,8 +27,8 @@ struct ModelSession {
 ModelSession make_session(const JobOptions& job, std::int64_t in_channels);
 
 // The job with what its normalisation takes from the training set: so it stands in the run folder, where
-// evaluation and prediction find it.
-JobOptions with_training_numbers(const JobOptions& job);
+// evaluation and prediction find it. `stop_requested`: with_fingerprint's.
+JobOptions with_training_numbers(const JobOptions& job, const StopRequested& stop_requested = {});
 
 // The job's keys as the trainer takes them; `stop_requested` as in TrainerOptions.
 TrainerOptions trainer_options(const JobOptions& job, std::function<bool()> stop_requested);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <string_view>
 
 #include "core/base/error.h"
 
@@ -15,34 +16,37 @@ namespace {
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupts{0};
 std::atomic<bool> installed{false};
+std::atomic<int> answers{0};  // row of kAnswers
 static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr int kStops[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 constexpr int kIgnored[] = {SIGXFSZ, SIGPIPE};
 constexpr int kInterruptedStatus = 130;
 
-constexpr char kAnswer[] = "stopping after this step; Ctrl-C again stops at once\n",
-               kAnswerToOthers[] = "stopping after this step; Ctrl-C twice stops at once\n";
+// By StopPoint; the first answers SIGINT, the second the others.
+constexpr std::string_view kAnswers[][2] = {{"stopping after this step; Ctrl-C again stops at once\n",
+                                             "stopping after this step; Ctrl-C twice stops at once\n"},
+                                            {"stopping after this window; Ctrl-C again stops at once\n",
+                                             "stopping after this window; Ctrl-C twice stops at once\n"}};
 
 extern "C" void tandem_on_stop_signal(int signal) {
   if (signal == SIGINT && interrupts.fetch_add(1) > 0) _exit(kInterruptedStatus);
   int none = 0;
   if (!first_signal.compare_exchange_strong(none, signal)) return;
   const int saved = errno;
-  const bool interrupt = signal == SIGINT;
+  const std::string_view answer = kAnswers[answers][signal == SIGINT ? 0 : 1];
   // Not through the log: its locks may be held. Nothing can be done if it fails.
-  [[maybe_unused]] const ssize_t written =
-      ::write(STDERR_FILENO, interrupt ? kAnswer : kAnswerToOthers,
-              (interrupt ? sizeof(kAnswer) : sizeof(kAnswerToOthers)) - 1);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, answer.data(), answer.size());
   errno = saved;
 }
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(StopPoint point) {
   check_internal(!installed.exchange(true), "two StopSignals at the same time");
   first_signal = 0;
   interrupts = 0;
+  answers = static_cast<int>(point);
   struct sigaction action {};
   sigfillset(&action.sa_mask);
   action.sa_flags = SA_RESTART;  // reads and writes under way are not disturbed

@@ -9,13 +9,16 @@
 
 namespace tandem {
 
+// What is finished after a stop signal: the answer on stderr says so.
+enum class StopPoint { kStep, kWindow };
+
 // Handlers are installed while an object lives; at most one at a time. The first signal is answered at once
 // by a line on stderr. A second SIGINT ends the process at once with status 130; any other repetition changes
 // nothing, so a checkpoint in the making is finished. SIGXFSZ is ignored meanwhile: a file-size limit is then
 // an error of the write. SIGPIPE likewise.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(StopPoint point = StopPoint::kStep);
   ~StopSignals();  // restores what was there
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

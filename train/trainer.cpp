@@ -117,7 +117,10 @@ void Trainer::check(const std::vector<Batch>& batches) {
 
 void Trainer::explain(const std::vector<Batch>& batches) {
   report_.cause = find_nonfinite(batches, params_, [this](const Batch& batch, const ReplayRequest& request) {
-    forward_backward(batch, request);
+    if (request.fp32_weight.empty()) forward_backward(batch, request);
+    for (const NamedParameter& named : model_.parameters())
+      if (named.name == request.fp32_weight)
+        ParamStore::with_master(*named.parameter, [&] { forward_backward(batch, request); });
   });
   if (report_.cause && report_.cause->in_backward && std::isfinite(report_.cause->magnitude))
     state_.gradient_amax = static_cast<float>(report_.cause->magnitude);
@@ -129,10 +132,12 @@ void Trainer::explain(const std::vector<Batch>& batches) {
 }
 
 ScalerDiagnosis Trainer::diagnosis() const {
-  ScalerDiagnosis d{.base_lr = options_.optimizer.lr};
+  ScalerDiagnosis d{.base_lr = options_.optimizer.lr, .clip_norm = options_.clip_norm};
   if (report_.cause) {
     d.first_nonfinite = to_text(*report_.cause);
-    d.layer = report_.cause->layer;
+    d.source = source_of(*report_.cause);
+    if (report_.cause->fp32_cures) d.fp32_layer = report_.cause->layer;
+    d.reads_input = report_.cause->reads_input;
   } else if (report_.event != StepEvent::kGood) {
     d.first_nonfinite =
         "no single value: the norm of the gradients, or a second pass over the batch was finite";
@@ -158,7 +163,7 @@ double Trainer::forward_backward(const Batch& batch, const ReplayRequest& reques
   const double value = loss.value().to_values().front();
   const auto turn = Clock::now();
   const double seed = static_cast<double>(state_.scale) / static_cast<double>(options_.accumulate);
-  if (!request.wide) tape.backward(loss, seed * request.seed_factor);
+  if (!request.wide && request.fp32_weight.empty()) tape.backward(loss, seed * request.seed_factor);
   report_.forward_ms += milliseconds(turn - start);
   report_.backward_ms += milliseconds(Clock::now() - turn);
   return value;

@@ -18,10 +18,25 @@ namespace {
 constexpr std::size_t kEarlyMessages = 500;
 using EarlySink = spdlog::sinks::ringbuffer_sink_mt;
 
+// "warning: " and "error: " in front of what people read on stderr; log.txt has a column for the level.
+class LevelPrefix final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& destination) override {
+    const std::string_view prefix = message.level == spdlog::level::warn  ? "warning: "
+                                    : message.level == spdlog::level::err ? "error: "
+                                                                          : "";
+    destination.append(prefix.data(), prefix.data() + prefix.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<LevelPrefix>(); }
+};
+
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    sink->set_pattern("%v");
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<LevelPrefix>('*').set_pattern("%*%v");
+    sink->set_formatter(std::move(formatter));
     auto made = std::make_shared<spdlog::logger>("tandem", sink);
     made->sinks().push_back(std::make_shared<EarlySink>(kEarlyMessages));
     made->flush_on(spdlog::level::info);
@@ -71,8 +86,7 @@ void add_log_file(const std::filesystem::path& path) {
 }
 
 void write_log(LogLevel level, std::string_view message) {
-  const char* prefix = level == LogLevel::kWarning ? "warning: " : level == LogLevel::kError ? "error: " : "";
-  logger().log(to_spdlog(level), "{}{}", prefix, without_control_characters(message));
+  logger().log(to_spdlog(level), "{}", without_control_characters(message));
 }
 
 std::string without_control_characters(std::string_view message) {

@@ -180,8 +180,8 @@ Fields& Fields::custom(std::string name, std::string type,
   return add(std::move(field));
 }
 
-Fields& Fields::check(std::function<void(ErrorList&)> rule) {
-  rules_.push_back(std::move(rule));
+Fields& Fields::check(std::function<void(ErrorList&)> rule, std::vector<std::string> keys) {
+  rules_.push_back({std::move(rule), std::move(keys)});
   return *this;
 }
 

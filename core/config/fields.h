@@ -112,9 +112,9 @@ class Fields {
   template <class T>
   Fields& list(std::string name, std::vector<T>& items, std::string doc);
 
-  // A rule over several fields, called after the map was read without an error: errors.rule("init", "got 8,
-  // expected at most max (4)").
-  Fields& check(std::function<void(ErrorList&)> rule);
+  // A rule over several fields, called after the map was read: errors.rule("init", "got 8, expected at most
+  // max (4)"). Not where one of the `keys` that it reads (none given: anything in the map) was wrong.
+  Fields& check(std::function<void(ErrorList&)> rule, std::vector<std::string> keys = {});
   // `keys` have a meaning only while the choice `selector` of this struct has one of `values`. Else they are
   // not emitted, and an error where written, unless the selector was changed by a later file or override.
   Fields& only_for(std::vector<std::string> keys, std::string selector, std::vector<std::string> values);
@@ -128,7 +128,11 @@ class Fields {
   };
   const std::vector<Field>& all() const { return fields_; }
   const Field* find(std::string_view name) const;
-  const std::vector<std::function<void(ErrorList&)>>& rules() const { return rules_; }
+  struct Rule {
+    std::function<void(ErrorList&)> check;
+    std::vector<std::string> keys;
+  };
+  const std::vector<Rule>& rules() const { return rules_; }
   const std::vector<Condition>& conditions() const { return conditions_; }
   const std::vector<std::string>& required_keys() const { return required_; }
   // False where only_for says that `key` has no meaning with the present value of its selector.
@@ -140,7 +144,7 @@ class Fields {
   Fields& add(Field field);
 
   std::vector<Field> fields_;
-  std::vector<std::function<void(ErrorList&)>> rules_;
+  std::vector<Rule> rules_;
   std::vector<Condition> conditions_;
   std::vector<std::string> required_;
 };

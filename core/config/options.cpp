@@ -50,10 +50,13 @@ class Reader {
     }
     absent_maps(node, fields);
     for (const std::string& key : fields.required_keys())
-      if (node.find(key) == nullptr)
+      if (node.find(key) == nullptr) {
         errors_.add(fmt::format("the key '{}' is missing", join_key(errors_.path(), key)), node.position());
-    if (errors_.count() > before) return;
-    for (const auto& rule : fields.rules()) rule(errors_);
+        errors_.mark_wrong(key);
+      }
+    const bool is_sound = errors_.count() == before;
+    for (const Fields::Rule& rule : fields.rules())
+      if (rule.keys.empty() ? is_sound : !errors_.is_any_wrong(rule.keys)) rule.check(errors_);
   }
 
  private:
@@ -86,11 +89,12 @@ class Reader {
     const ConfigEntry* selector = node.find(failing->selector);
     const bool selected_later =
         selector != nullptr && selector->value.position().rank() > entry.value.position().rank();
-    if (!selected_later)
-      errors_.add(fmt::format("'{}' has no meaning with {}: {}", join_key(errors_.path(), entry.key),
-                              failing->selector, fields.find(failing->selector)->write().text()),
-                  entry.key_position,
-                  fmt::format("it belongs to {}: {}", failing->selector, fmt::join(failing->values, ", ")));
+    if (selected_later) return false;
+    errors_.mark_wrong(entry.key);
+    errors_.add(fmt::format("'{}' has no meaning with {}: {}", join_key(errors_.path(), entry.key),
+                            failing->selector, fields.find(failing->selector)->write().text()),
+                entry.key_position,
+                fmt::format("it belongs to {}: {}", failing->selector, fmt::join(failing->values, ", ")));
     return false;
   }
 
@@ -135,7 +139,9 @@ class Reader {
 
   void unknown(const ConfigEntry& entry, const Fields& fields) {
     std::string note;
-    if (entry.value.is_null() && entry.key.find(':') != std::string::npos) {
+    const std::size_t colon = entry.key.find(':');
+    errors_.mark_wrong(entry.key.substr(0, colon));
+    if (entry.value.is_null() && colon != std::string::npos) {
       note = "is a space missing after ':'?";
     } else if (entry.value.is_null() && entry.key.find_first_not_of("0123456789eE-") == std::string::npos) {
       note = "the decimal sign is '.'";
@@ -146,7 +152,11 @@ class Reader {
       }
       const std::vector<std::string> siblings = names_of(fields);
       const std::string nearest = nearest_key(entry.key, errors_.path(), siblings, all_);
-      if (!nearest.empty()) note = fmt::format("did you mean '{}'? ", nearest);
+      if (!nearest.empty()) {
+        note = fmt::format("did you mean '{}'? ", nearest);
+        errors_.mark_wrong_in_full(fields.find(nearest) != nullptr ? join_key(errors_.path(), nearest)
+                                                                   : nearest);
+      }
       note += fmt::format("Keys here: {}", fmt::join(siblings, ", "));
     }
     errors_.add(fmt::format("unknown key '{}'", printable(join_key(errors_.path(), entry.key), 120)),

@@ -49,7 +49,7 @@ std::string json_value(const ConfigNode& node) {
   if (node.is_scalar()) {
     const std::string& text = node.text();
     const bool plain = !node.quoted() && (text == "true" || text == "false" ||
-                                             (read_number(text).value.has_value() && text.back() != '.'));
+                                          (read_number(text).value.has_value() && text.back() != '.'));
     return plain ? text : json_text(text);
   }
   std::vector<std::string> items;
@@ -113,6 +113,7 @@ void add_type(const Field& field, int depth, Members& members) {
                 list_of({with_bounds("\"integer\"", field.range, depth + 1), "{\"const\": \"auto\"}"}));
     return;
   }
+  if (is("number or list of numbers")) return members.add("type", typed({"number", "array", "null"}));
   const bool triples = is("list of integer triples");
   if (!triples && !is("list of numbers") && !is("list of integers")) return;
   members.add("type", typed({"array"}));

@@ -188,6 +188,18 @@ std::string ParamStore::first_overflowed_copy() const {
   return "";
 }
 
+void ParamStore::with_master(Parameter& parameter, const std::function<void()>& body) {
+  const Tensor copy = parameter.value_;
+  parameter.value_ = parameter.master_;
+  try {
+    body();
+  } catch (...) {
+    parameter.value_ = copy;
+    throw;
+  }
+  parameter.value_ = copy;
+}
+
 std::string ParamStore::first_nonfinite() const {
   for (const ParamSegment& segment : segments_) {
     const FlatRegion& flat = region(segment.region);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,6 +82,9 @@ class ParamStore {
   // To be called after an optimizer step wrote masters and copies: tells the backends' caches of packed
   // weights.
   void mark_changed();
+  // Runs `body` with the master of a bound parameter in the place of its copy: as if its layer computed in
+  // FP32.
+  static void with_master(Parameter& parameter, const std::function<void()>& body);
   // Name of the first parameter with a non-finite master or copy; empty when all is finite. Reads everything.
   std::string first_nonfinite() const;
 

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
+#include "core/params/name_patterns.h"
 
 namespace tandem {
 
@@ -35,9 +36,11 @@ bool pattern_covers(std::string_view pattern, std::string_view parameter) {
   return glob_match(pattern, parameter);
 }
 
-void require_pattern_matches(std::span<const std::string> patterns, std::string_view key,
-                             const std::vector<std::string>& names, std::string_view expected) {
-  for (const std::string& pattern : patterns) {
+std::vector<UnmatchedPattern> unmatched_patterns(std::span<const std::string> patterns,
+                                                 const std::vector<std::string>& names) {
+  std::vector<UnmatchedPattern> unmatched;
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    const std::string& pattern = patterns[i];
     if (std::ranges::any_of(names, [&](const std::string& n) { return pattern_covers(pattern, n); }))
       continue;
     std::vector<std::string> candidates;  // names of modules and parameters
@@ -48,12 +51,21 @@ void require_pattern_matches(std::span<const std::string> patterns, std::string_
         if (dot == std::string::npos) break;
       }
     const std::string near = nearest_name(pattern, candidates);
+    unmatched.push_back({i, pattern,
+                         near.empty()
+                             ? fmt::format("Names are such as '{}'.", names.empty() ? "" : names.front())
+                             : fmt::format("Did you mean '{}'?", near)});
+  }
+  return unmatched;
+}
+
+void require_pattern_matches(std::span<const std::string> patterns, std::string_view key,
+                             const std::vector<std::string>& names, std::string_view expected) {
+  for (const UnmatchedPattern& wrong : unmatched_patterns(patterns, names))
     throw Error(ErrorKind::kConfig,
                 fmt::format("[{}] {} matches nothing: got '{}', expected {}", key.substr(0, key.find('.')),
-                            key, pattern, expected),
-                near.empty() ? fmt::format("Names are such as '{}'.", names.empty() ? "" : names.front())
-                             : fmt::format("Did you mean '{}'?", near));
-  }
+                            key, wrong.pattern, expected),
+                wrong.hint);
 }
 
 DType Precision::dtype_of(std::string_view name) const {

@@ -91,9 +91,12 @@ Fields& describe(Fields& description, UNet3dOptions& o) {
               "Probability that a value after a convolution is set to zero in training")
       .flag("deep_supervision", o.deep_supervision,
             "Train the coarser decoder levels' outputs too, with weights 1, 1/2, 1/4, ..., 0 normalised")
-      .check([&o](ErrorList& errors) {
-        apply_rules(o, [&errors](std::string_view key, const std::string& text) { errors.rule(key, text); });
-      });
+      .check(
+          [&o](ErrorList& errors) {
+            apply_rules(o,
+                        [&errors](std::string_view key, const std::string& text) { errors.rule(key, text); });
+          },
+          {"name", "features", "strides", "kernels", "norm", "activation", "dropout"});
 }
 
 Fields fields(UNet3dOptions& options) {

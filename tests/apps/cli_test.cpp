@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -88,8 +89,11 @@ TEST_F(Cli, HelpListsTheCommandsAndTheExitCodes) {
 }
 
 TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
-  const std::vector<std::string> commands = listed_commands();
+  std::vector<std::string> commands = listed_commands();
   EXPECT_GE(commands.size(), 16U);
+  for (const std::string& word : words_of_help(""))
+    if (!words_of_help(word).empty()) commands.push_back(word);  // groups
+  EXPECT_EQ(std::count(commands.begin(), commands.end(), "ckpt"), 1);
   for (const std::string& command : commands) {
     const Result result = run(command + " --help");
     EXPECT_EQ(result.code, 0) << command;
@@ -137,10 +141,10 @@ TEST_F(Cli, VersionAndDoctorAsTextAndJson) {
   const auto version = nlohmann::json::parse(run("version --json").out);
   EXPECT_TRUE(version.at("libraries").contains("oneDNN"));
   const auto doctor = nlohmann::json::parse(run("doctor --json").out);
-  EXPECT_EQ(doctor.at("device"), "no CUDA device: CPU");
+  EXPECT_TRUE(doctor.at("cuda").at("usable").get<bool>() || doctor.at("device") == "cpu");
   EXPECT_GE(doctor.at("threads").at("usable_cores").get<int>(), 1);
   EXPECT_GT(doctor.at("memory").at("total_bytes").get<std::int64_t>(), 1 << 20);
-  EXPECT_NE(run("doctor").out.find("\ndevice   no CUDA device: CPU\n"), std::string::npos);
+  EXPECT_NE(run("doctor").out.find("\ndevice   "), std::string::npos);
   EXPECT_EQ(run("doctor --json").code, 0);
 }
 
@@ -152,7 +156,8 @@ TEST_F(Cli, AWrongIsaNameIsAUsageError) {
 }
 
 TEST_F(Cli, ConfigCheckPrintsEveryErrorWithItsPlace) {
-  write("bad.yaml", "optimizer:\n  learing_rate: 1e-3\n  lr: -1\ntrain: {iterations: 1}\n");
+  write("bad.yaml",
+        "optimizer:\n  learing_rate: 1e-3\n  lr: -1\ntrain: {iterations: 1}\ndata: {train: [a.h5]}\n");
   const Result result = run("config check bad.yaml train.batch_size=0");
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
@@ -162,6 +167,7 @@ TEST_F(Cli, ConfigCheckPrintsEveryErrorWithItsPlace) {
       << result.err;
   EXPECT_NE(result.err.find("\n  --> bad.yaml:3:7\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("\n  --> command line: train.batch_size=0\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("\nerror: 'data.labels': got no classes"), std::string::npos) << result.err;
   EXPECT_TRUE(result.err.ends_with("\n4 errors, nothing was run\n")) << result.err;
 }
 
@@ -170,7 +176,8 @@ TEST_F(Cli, ConfigShowOfItsOwnOutputIsTheSame) {
   ASSERT_EQ(shown.code, 0) << shown.err;
   EXPECT_NE(shown.out.find("\n  lr: 0.001\n"), std::string::npos) << shown.out;
   write("resolved.yaml", shown.out);
-  EXPECT_EQ(run("config check resolved.yaml").out, "resolved.yaml: no errors\n");
+  EXPECT_EQ(run("config check resolved.yaml").out, "resolved.yaml: no errors, 1 warning\n")
+      << "predict.mirror_tta is true by default, and augment.mirror has no axes";
   EXPECT_EQ(run("config show resolved.yaml").out, shown.out);
 
   const Result origins = run("config show resolved.yaml train.batch_size=4 --origin");

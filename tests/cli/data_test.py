@@ -84,6 +84,19 @@ class DataTest(harness.CommandLineTest):
         self.tandem("predict", run, "--input", dataset / "imagesTr", "--output", f"{output}/")
         self.assertEqual(sorted(path.name for path in output.iterdir()), ["case1.nii.gz", "case2.nii.gz"])
         self.assertEqual(voxels(output / "case2.nii.gz"), voxels(image))
+        # Probabilities have a channel per region; a voxel has the last region above one half.
+        self.tandem("predict", run, "--input", dataset / "imagesTr", "--output", f"{self.folder / 'values'}/",
+                    "predict.save=probabilities")
+        shape, values = harness.nifti(self.folder / "values/case2.nii.gz")
+        grid, labels = harness.nifti(output / "case2.nii.gz")
+        self.assertEqual((grid, shape), ((20, 20, 20), (20, 20, 20, 3)))
+        for i, label in enumerate(labels):
+            above = [r for r in range(3) if values[i + r * 8000] > 0.5]
+            if all(abs(values[i + r * 8000] - 0.5) > 1e-4 for r in range(3)):  # else rounding may decide
+                self.assertEqual(label, (86, 80, 77)[above[-1]] if above else 0)
+        self.tandem("eval", run, "--learn-postprocess")
+        learnt = json.loads((run / "postprocess.json").read_text())
+        self.assertAlmostEqual(learnt["mean_dice_before"], scores["mean_dice"], delta=1e-12)
 
     def test_workers_and_caches_give_one_result(self):
         first = self.folder / "one"

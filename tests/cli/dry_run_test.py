@@ -14,9 +14,10 @@ class DryRunTest(CommandLineTest):
         before = self.files()
         text = self.dry("--run-dir", self.folder / "dry").stderr
         self.assertRegex(text, r"dry run: a step took \d+ ms, .* loss [\d.]+, then [\d.]+; events good, good")
-        self.assertIn("peak memory", text)
+        self.assertIn("peak tensor memory", text)
+        self.assertRegex(text, r"reuse [\d.]+ MiB are taken from the system")
         self.assertIn("trains: 30 steps, at this speed", text)
-        self.assertIn("validates: 1 case(s) every 1000000 steps", text)
+        self.assertIn("validates: 1 case every 1000000 steps", text)
         self.assertRegex(text, r"saves: every 5 steps and at the end, 0\.\d MiB each, into .*dry")
         self.assertIn("nothing was written", text)
         self.assertEqual(self.files(), before)
@@ -26,7 +27,7 @@ class DryRunTest(CommandLineTest):
         before = self.files()
         for spacing in ("keep", "[3, 3, 2]"):  # read box by box; prepared as a whole
             text = self.dry("data.cache=disk", f"data.spacing={spacing}").stderr
-            self.assertIn("1 of 1 cases would be read from the disk cache", text)
+            self.assertIn("1 case of 1 would be read from the disk cache", text)
         self.assertEqual(self.files(), before)
 
     def test_it_finds_what_the_run_would_stumble_over(self):

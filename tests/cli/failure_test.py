@@ -1,6 +1,5 @@
 """What goes wrong around a run: folders, data, memory, locale, a second trainer, a death at any call."""
 import os
-import pathlib
 import re
 import resource
 import shutil
@@ -71,6 +70,36 @@ class FailureTest(harness.CommandLineTest):
                 self.assertIn(needle, done.stderr.lower())
                 self.assertFalse(list(run.glob("step-*.h5")), "nothing was trained")
 
+    def test_an_image_that_the_first_convolution_cannot_hold_names_that_layer_and_both_remedies_help(self):
+        run = self.folder / "loud"
+        image = {(x, y, z): 5e4 + 1e3 * x for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)}
+        job = self.nifti_job([self.case("loud", image=image)], "loud.yaml", "augment: {mirror: []}\n")
+        raw = "data.normalize=[{channel: 0, kind: none}]"
+        done = self.tandem("train", job, "--run-dir", run, "--no-progress", raw, status=5)
+        self.assertRegex(done.stderr, r"first not finite: forward, layer enc0\.conv1, op conv, output at \[[01](, \d+){4}\] = -?inf "
+                         r"\(\|x\| = \d\S*e\+\d\d without 16-bit rounding\), sample loud\S* from ")
+        self.assertRegex(done.stderr, r"1\. the layer that overflows in FP32: +precision\.fp32_layers: \[\"enc0\.conv1\"\]\n"
+                         r"  2\. images without extreme values: +data\.normalize: \[\{channel: 0, kind: zscore\}\]\n")
+        for i, words in enumerate(([raw, "precision.fp32_layers=[enc0.conv1]"], ["data.normalize=[{channel: 0, kind: zscore}]"])):
+            cured = self.folder / f"loud cured {i}"
+            self.tandem("train", job, "--run-dir", cured, "--no-progress", *words)
+            self.assertNotIn("forward", [line["event"] for line in self.metrics(cured) if line["kind"] == "step"])
+
+    def test_the_third_failed_save_in_a_row_ends_the_run_with_exit_6(self):
+        run = self.folder / "no room"
+        job = self.job("no room.yaml", iterations=20, every=1)
+        words = ("log.tensorboard=false", "log.report=false")
+        self.tandem("train", job, "--run-dir", run, "--no-progress", *words, "train.iterations=1")
+        size = (run / "step-000000001.h5").stat().st_size
+        done = subprocess.run([harness.PROGRAM, "train", job, "--run-dir", run, "--resume", "auto", "--no-progress", *words],
+                              capture_output=True, text=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2)))
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertEqual(re.findall(r"The next try is in 1 steps \((\d) of 3\)", done.stderr), ["1", "2"])
+        self.assertIn("Last good checkpoint: step 1.", done.stderr)
+        self.assertEqual([p.name for p in sorted(run.glob("step-*.h5"))], ["step-000000001.h5"])
+        self.tandem("train", job, "--run-dir", run, "--resume", "auto", "--no-progress", *words, "train.iterations=5")
+
     def test_values_beyond_fp16_end_with_exit_5_and_keep_the_last_good_state(self):
         run = self.folder / "beyond"
         plain = "augment: {mirror: []}\n"
@@ -79,62 +108,76 @@ class FailureTest(harness.CommandLineTest):
         self.tandem("train", job, "--run-dir", run, "--no-progress", raw)
         self.case("swapped", image={(x, y, z): 1e30 for x in range(SIZE) for y in range(SIZE) for z in range(SIZE)})
         done = self.tandem("train", job, "--run-dir", run, "--no-progress", "--resume", "auto", "train.iterations=60", raw, status=5)
-        self.assertIn("layer", done.stderr)
-        self.assertIn("swapped", done.stderr, "the sample is named")
+        self.assertRegex(done.stderr, r"first not finite: forward, the input image, op cast, output at \[[01](, \d+){4}\] = inf "
+                         r"\(\|x\| = \d(\.\d+)?e\+\d\d without 16-bit rounding\), sample swapped\S* from ")
+        self.assertRegex(done.stderr, r"\n  1\. images without extreme values: +data\.normalize: \[\{channel: 0, kind: zscore\}\]\n")
+        self.assertNotIn("fp32_layers", done.stderr, "no layer can hold what the image has lost")
         self.assertIn("step-000000010.h5", [p.name for p in run.glob("step-*.h5")])
         self.tandem("ckpt", "verify", run / "step-000000010.h5")
 
-    def test_fourteen_bad_files_are_all_listed(self):
-        folder = self.folder / "fourteen"
-        folder.mkdir()
-        names = []
+    def test_fourteen_bad_files_and_an_unreadable_one_are_all_listed(self):
+        folder = self.folder / "fifteen"
+        reasons = {}  # by name of the file: what must be said of it
 
-        def add(name, **what):
-            names.append("fourteen/" + name)
-            self.case(names[-1], **what)
-            return self.folder / (names[-1] + ".nii"), self.folder / (names[-1] + "_label.nii")
+        def add(name, reason, of="", image=None, **what):
+            """A case of its own image that is sound until the caller breaks its image, or with of="_label" its labels."""
+            reasons[f"{name}{of}.nii"] = reason
+            self.case(f"fifteen/{name}", image={(0, 0, 0): len(reasons), **(image or {})}, **what)
+            return folder / f"{name}{of}.nii"
 
-        image, _ = add("cut")
-        image.write_bytes(image.read_bytes()[:-1000])
-        image, _ = add("empty")
-        image.write_bytes(b"")
-        image, _ = add("text")
-        image.write_text("this is no image\n" * 50, encoding="utf-8")
-        image, _ = add("short_header")
-        image.write_bytes(image.read_bytes()[:200])
-        image, _ = add("huge_claim")
-        header = bytearray(image.read_bytes())
-        struct.pack_into("<8h", header, 40, 3, 32767, 32767, 32767, 1, 1, 1, 1)
-        image.write_bytes(header)
-        image, _ = add("unknown_type")
-        header = bytearray(image.read_bytes())
-        struct.pack_into("<2h", header, 70, 4711, 32)
-        image.write_bytes(header)
-        image, _ = add("folder_instead")
-        image.unlink()
-        image.mkdir()
-        image, _ = add("dangling_link")
-        image.unlink()
-        image.symlink_to(folder / "nowhere.nii")
-        _, label = add("no_label")
-        label.unlink()
-        _, label = add("other_grid")
-        self.nifti("fourteen/other_grid_label.nii", lambda x, y, z: 1, "i", SIZE + 1)
-        _, label = add("cut_label")
-        label.write_bytes(label.read_bytes()[:-8])
-        add("voxel_nan", image={(1, 2, 3): float("nan")})
-        add("unnamed_label", label={(1, 2, 3): 7})
-        _, label = add("empty_label")
-        label.write_bytes(b"")
-        self.assertEqual(len(names), 14)
+        def patch(path, at, layout, *values):
+            header = bytearray(path.read_bytes())
+            struct.pack_into(layout, header, at, *values)
+            path.write_bytes(header)
 
-        job = self.nifti_job([f"{name}.nii" for name in names] + [self.case("fourteen/sound")], "fourteen.yaml")
+        path = add("cut", "got a file of 6264 bytes, expected at least 7264")
+        path.write_bytes(path.read_bytes()[:-1000])
+        add("empty", "got 0 bytes (the file is truncated), expected 348").write_bytes(b"")
+        add("text", "sizeof_hdr: got").write_text("this is no image\n" * 50, encoding="utf-8")
+        path = add("short_header", "got 200 bytes (the file is truncated), expected 348")
+        path.write_bytes(path.read_bytes()[:200])
+        patch(add("huge_claim", "dim: got 32767 x 32767 x 32767"), 40, "<8h", 3, 32767, 32767, 32767, 1, 1, 1, 1)
+        patch(add("unknown_type", "datatype: got 4711"), 70, "<2h", 4711, 32)
+        path = add("folder_instead", "got a folder without case files")
+        path.unlink()
+        path.mkdir()
+        path = add("dangling_link", "got no such file")
+        path.unlink()
+        path.symlink_to(folder / "nowhere.nii")
+        add("unlabelled", "got no labels")
+        (folder / "unlabelled_label.nii").unlink()
+        add("other_grid", "shape z, y, x: got [13, 13, 13], expected [12, 12, 12]", "_label")
+        self.nifti("fifteen/other_grid_label.nii", lambda x, y, z: 1, "i", SIZE + 1)
+        path = add("labels_cut", "got a file of 7256 bytes, expected at least 7264", "_label")
+        path.write_bytes(path.read_bytes()[:-8])
+        add("labels_empty", "got 0 bytes (the file is truncated), expected 348", "_label").write_bytes(b"")
+        add("voxel_nan", "not finite, expected none; the first at [3, 2, 1] (z, y, x): nan", image={(1, 2, 3): float("nan")})
+        add("unnamed_value", "got value 7 in 1 voxel, the first at [3, 2, 1] (z, y, x)", "_label", label={(1, 2, 3): 7})
+        path = add("labels_unreadable", "cannot be opened: Permission denied", "_label")
+        if os.getuid() == 0:  # who may read everything: a folder stands in the place of the file
+            reasons["labels_unreadable.nii"] = "got no labels"
+            del reasons["labels_unreadable_label.nii"]
+            path.unlink()
+            path.mkdir()
+        else:
+            path.chmod(0)
+        self.assertEqual(len(reasons), 15)
+
+        names = [name.replace("_label.nii", ".nii") for name in reasons]
+        job = self.nifti_job([f"fifteen/{name}" for name in names] + [self.case("fifteen/sound")], "fifteen.yaml")
         done = self.tandem("data", "check", job, status=3)
-        for name in names:
-            self.assertIn(pathlib.Path(name).name, done.stdout + done.stderr)
-        done = self.tandem("train", job, "--run-dir", self.folder / "run fourteen", "--no-progress", status=3)
-        self.assertIn("fourteen/", done.stderr)
-        self.assertFalse((self.folder / "run fourteen").exists())
+        lines = done.stdout.splitlines()
+        for name, reason in reasons.items():
+            # What a file holds is said once: one line, its name, a colon, the reason.
+            said = [line for line in lines if f"/{name}: " in line]
+            self.assertEqual(len(said), 1, f"{name}: {done.stdout}")
+            self.assertTrue(said[0].startswith("error: "), said[0])
+            self.assertIn(reason, said[0].split(f"/{name}: ", 1)[1])
+        self.assertNotIn("sound", done.stdout)
+        self.assertIn("15 cases, 15 errors, 0 warnings", lines)
+        done = self.tandem("train", job, "--run-dir", self.folder / "run fifteen", "--no-progress", status=3)
+        self.assertIn("fifteen/", done.stderr)
+        self.assertFalse((self.folder / "run fifteen").exists())
 
     def test_folders_that_cannot_hold_a_run(self):
         job = self.job(iterations=2)
@@ -220,6 +263,41 @@ class FailureTest(harness.CommandLineTest):
                                "patch.size=[256, 256, 256]"], capture_output=True, text=True, preexec_fn=limit, check=False)
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertRegex(done.stderr, r"at most the [12]\.\d GiB that this process may still take")
+
+    def test_a_validation_that_cannot_fit_is_refused_before_the_start(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+        if harness.is_sanitized():
+            self.skipTest("sanitizers map terabytes")
+        folder = self.folder / "large validation"
+        folder.mkdir()
+        for name, source in (("small.nii.gz", "phantom.nii.gz"), ("small_label.nii.gz", "phantom labels.nii.gz")):
+            shutil.copy(self.folder / source, folder / name)
+        header = bytearray(352)  # 1024^3 voxels of 16 bits in a sparse file, 1 mm
+        struct.pack_into("<i", header, 0, 348)
+        struct.pack_into("<8h", header, 40, 3, 1024, 1024, 1024, 1, 1, 1, 1)
+        struct.pack_into("<2h", header, 70, 4, 16)
+        struct.pack_into("<8f", header, 76, 1, 1, 1, 1, 0, 0, 0, 0)
+        struct.pack_into("<f", header, 108, 352)
+        struct.pack_into("<h", header, 254, 1)
+        struct.pack_into("<12f", header, 280, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0)
+        header[344:348] = b"n+1\0"
+        for name in ("large.nii", "large_label.nii"):
+            (folder / name).write_bytes(header)
+            os.truncate(folder / name, 352 + 2 * 1024 ** 3)
+
+        def train(run, validation):
+            return subprocess.run([harness.PROGRAM, "train", self.job("validated.yaml", iterations=1), "--run-dir", run,
+                                   "--no-progress", "data.format=nifti", f"data.train=['{folder}/small.nii.gz']",
+                                   f"data.validation={validation}"], capture_output=True, text=True, preexec_fn=limit, check=False)
+        run = self.folder / "never started"
+        done = train(run, f"['{folder}/small.nii.gz', '{folder}/large.nii']")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertRegex(done.stderr, r"\[memory\] the validation of .*large\.nii \[1024, 1024, 1024\]: got about [0-9.]+ GiB")
+        self.assertRegex(done.stderr, r"Leave .*large\.nii out of the validation and score it with `tandem eval`")
+        self.assertFalse(run.exists())
+        done = train(run, f"['{folder}/small.nii.gz']")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_locale_and_time_zone_change_no_number(self):
         locales = self.folder / "locales"

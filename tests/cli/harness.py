@@ -2,11 +2,14 @@
 
 Each test file is run by CTest as `python3 FILE`; TANDEM_PROGRAM names the program under test.
 """
+import array
+import gzip
 import json
 import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -68,6 +71,26 @@ class CommandLineTest(unittest.TestCase):
 
     def metrics(self, run):
         return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def python_with(package):
+    """The Python of ./setup.sh --tests, where it has `package`; else the test is skipped, or fails where CI=true."""
+    folder = SOURCE / ".deps/python"
+    if (folder / "bin/python").exists() and list(folder.glob(f"lib/*/site-packages/{package}")):
+        return folder / "bin/python"
+    missing = f"no {package} in .deps/python: run ./setup.sh --tests"
+    if os.environ.get("CI") == "true":
+        raise AssertionError(missing)
+    raise unittest.SkipTest(missing)
+
+
+def nifti(path):
+    """Sizes and values of a .nii.gz file of int16, int32, uint8, float32 or uint16, little-endian."""
+    data = gzip.decompress(path.read_bytes())
+    rank, *sizes = struct.unpack_from("<8h", data, 40)
+    code = {2: "B", 4: "h", 8: "i", 16: "f", 512: "H"}[struct.unpack_from("<h", data, 70)[0]]
+    offset = int(struct.unpack_from("<f", data, 108)[0])
+    return tuple(sizes[:rank]), array.array(code, data[offset:])
 
 
 def is_sanitized():

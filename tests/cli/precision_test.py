@@ -21,6 +21,8 @@ class PrecisionTest(harness.CommandLineTest):
             self.assertGreater(cause["magnitude"], 65504)
             self.assertEqual(len(cause["index"]), 5)
             self.assertEqual(len(cause["samples"]), 1)
+        self.assertIn("  1. a scale that may fall further:    precision.loss_scale.min: 1\n", done.stderr)
+        self.assertNotIn("fp32_layers", done.stderr)
 
     def test_fallback_goes_on_and_resumes_to_the_same_bits(self):
         whole, parts = self.folder / "whole", self.folder / "parts"
@@ -46,6 +48,25 @@ class PrecisionTest(harness.CommandLineTest):
         changes = [line["text"] for line in self.lines(run, "event") if line["event"] == "precision"]
         self.assertIn("enc0.conv2 computes in FP32", changes[0])
         self.assertIn("enc0.conv2", (run / "config.resolved.yaml").read_text(encoding="utf-8"))
+
+    def test_a_head_of_deep_supervision_that_overflows_goes_to_fp32_alone(self):
+        run = self.folder / "head"
+        # Updates of 30,000 per step in head1, next to none elsewhere: the weights fit into FP16, the logits do not.
+        self.tandem("train", self.job("head.yaml", iterations=40), "--run-dir", run, "--no-progress", "schedule.name=constant",
+                    "model.features=[4, 8, 8, 8]", "model.strides=[[1, 1, 1], [2, 2, 2], [2, 2, 2], [1, 1, 1]]",
+                    "model.deep_supervision=true", "optimizer.lr=30", "optimizer.weight_decay=0",
+                    "optimizer.groups=[{match: '*', lr_factor: 1.0e-6}, {match: 'head1*', lr_factor: 1000}]",
+                    "precision.on_repeat_overflow=demote", "precision.loss_scale.max_nonfinite_loss=1")
+        steps = self.lines(run, "step")
+        forward = [line for line in steps if line["event"] == "forward"]
+        self.assertEqual([line["cause"]["layer"] for line in forward], ["head1"], "once, then FP32 holds the logits")
+        changes = [line["text"] for line in self.lines(run, "event") if line["event"] == "precision"]
+        self.assertEqual(changes, ["head1 computes in FP32 from here on"])
+        after = [line for line in steps if line["step"] > forward[0]["step"]]
+        self.assertGreater(len(after), 20)
+        self.assertTrue(all(line["loss"] is not None for line in after), "the loss stays finite")
+        self.assertGreater([line["event"] for line in after].count("good"), 5)
+        self.assertIn("fp32_layers:", (run / "config.resolved.yaml").read_text(encoding="utf-8"))
 
     def test_headroom_grows_without_an_overflow(self):
         skips = {}

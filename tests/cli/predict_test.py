@@ -1,22 +1,13 @@
 """eval and predict: files, ensembles, probabilities, clean-up, folders, and what they take."""
 import array
 import csv
-import gzip
 import json
-import struct
+import pathlib
+import subprocess
 
 import harness
 
 NAMES = ["hip", "gluteus_maximus", "gluteus_medius", "iliopsoas", "autochthon"]
-
-
-def nifti(path):
-    """Sizes and values of a .nii.gz file of int16, int32, uint8, float32 or uint16, little-endian."""
-    data = gzip.decompress(path.read_bytes())
-    rank, *sizes = struct.unpack_from("<8h", data, 40)
-    code = {2: "B", 4: "h", 8: "i", 16: "f", 512: "H"}[struct.unpack_from("<h", data, 70)[0]]
-    offset = int(struct.unpack_from("<f", data, 108)[0])
-    return tuple(sizes[:rank]), array.array(code, data[offset:])
 
 
 class PredictTest(harness.CommandLineTest):
@@ -101,6 +92,53 @@ class PredictTest(harness.CommandLineTest):
         self.assertIn("patch.size", wrong.stderr)
         self.assertFalse((self.folder / "wrong.nii.gz").exists())
 
+    def test_folds_are_averaged_by_their_probabilities(self):
+        folds = []
+        for fold in (0, 1):
+            run = self.folder / f"cross {fold}"
+            words = (f"data.train=['{self.folder}/left.h5', '{self.folder}/right.h5']", "data.validation=[]", f"data.split={{folds: 2, fold: {fold}}}")
+            self.tandem("train", self.job(iterations=12, every=12), "--run-dir", run, "--no-progress", *words)
+            folds.append(run)
+        cases = [json.loads(self.tandem("eval", run, "--json").stdout)["cases"][0]["file"] for run in folds]
+        self.assertEqual(sorted(pathlib.Path(c).name for c in cases), ["left.h5", "right.h5"])  # each has one of the two
+
+        def predict(run, name, *words):
+            self.tandem("predict", run, "--input", self.image, "--output", self.folder / name, "predict.mirror_tta=false", *words)
+            return harness.nifti(self.folder / name)
+        values = [predict(run, f"cross {i} p.nii.gz", "predict.save=probabilities")[1] for i, run in enumerate(folds)]
+        both = f"predict.ensemble=['{folds[0]}', '{folds[1]}']"
+        averaged = predict(folds[0], "cross p.nii.gz", both, "predict.save=probabilities")[1]
+        (self.folder / "cross labels").mkdir()
+        labels = predict(folds[0], "cross labels/phantom.nii.gz", both)[1]
+        voxels, classes = 32 ** 3, 1 + len(NAMES)
+        self.assertEqual(len(averaged), voxels * classes)
+        decided, unlike = 0, 0
+        for i in range(voxels):
+            one, two = values[0][i::voxels], values[1][i::voxels]
+            mean = [(a + b) / 2 for a, b in zip(one, two)]
+            self.assertLess(max(abs(a - b) for a, b in zip(mean, averaged[i::voxels])), 2e-6)
+            largest = max(range(classes), key=mean.__getitem__)
+            if mean[largest] - sorted(mean)[-2] < 1e-5:  # rounding may decide
+                continue
+            decided += 1
+            unlike += any(max(range(classes), key=p.__getitem__) != largest for p in (one, two))
+            self.assertEqual(labels[i], largest)  # classes of several values: their index
+        self.assertGreater(decided, voxels // 2)
+        self.assertGreater(unlike, 0)  # neither fold alone has these labels
+
+        references = self.folder / "cross references"
+        references.mkdir()
+        (references / "phantom.nii.gz").write_bytes((self.folder / "phantom labels.nii.gz").read_bytes())
+        truth = harness.nifti(references / "phantom.nii.gz")[1]
+        scores = json.loads(self.tandem("eval", folds[0], "--predictions", self.folder / "cross labels", "--labels", references,
+                                        "--json").stdout)
+        members = {"hip": (77, 78), "gluteus_maximus": (80, 81), "gluteus_medius": (82, 83), "iliopsoas": (88, 89),
+                   "autochthon": (86, 87)}
+        for c, (name, group) in enumerate(members.items(), start=1):
+            predicted, expected = [v == c for v in labels], [v in group for v in truth]
+            hits = sum(p and e for p, e in zip(predicted, expected))
+            self.assertAlmostEqual(scores["dice"][name], 2 * hits / (sum(predicted) + sum(expected)), places=6)
+
     def test_dry_run_says_what_it_takes_and_writes_nothing(self):
         done = self.tandem("predict", self.runs[0], "--input", self.image, "--dry-run", "predict.mirror_tta=[z, x]")
         self.assertIn("343 windows of [8, 8, 8], 4 forward passes each", done.stdout)
@@ -119,14 +157,27 @@ class PredictTest(harness.CommandLineTest):
     def test_probabilities_and_hdf5(self):
         for name in ("p.h5", "p.nii.gz"):
             self.predict("predict.save=probabilities", output=name)
-            self.assertGreater((self.folder / name).stat().st_size, 32 ** 3)
         self.predict(output="labels.h5")
+        shape, values = harness.nifti(self.folder / "p.nii.gz")
+        self.assertEqual(shape, (32, 32, 32, 1 + len(NAMES)))
+        self.assertTrue(all(0 <= value <= 1 for value in values))
+        # HDF5 (C, Z, Y, X) in C order is NIfTI's (X, Y, Z, C) in Fortran order: the same numbers one after the other.
+        script = ("import array, h5py, sys\n"
+                  "p, l = (h5py.File(n)['predictions'] for n in sys.argv[1:3])\n"
+                  "print(p.shape, p.dtype, l.shape, l.dtype, [n.decode() for n in p.attrs['class_names']] == "
+                  "[n.decode() for n in l.attrs['class_names']])\n"
+                  "open(sys.argv[3], 'wb').write(p[...].tobytes())\n")
+        raw = self.folder / "p.raw"
+        read = subprocess.run([harness.python_with("h5py"), "-c", script, self.folder / "p.h5",
+                               self.folder / "labels.h5", raw], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(read.strip(), f"({1 + len(NAMES)}, 32, 32, 32) float32 (32, 32, 32) uint16 True")
+        self.assertEqual(array.array("f", raw.read_bytes()), values)
 
     def test_probabilities_sum_to_one_and_the_largest_is_the_label(self):
         self.predict("predict.save=probabilities", output="values.nii.gz")
         self.predict(output="values labels.nii.gz")
-        shape, probabilities = nifti(self.folder / "values.nii.gz")
-        grid, labels = nifti(self.folder / "values labels.nii.gz")
+        shape, probabilities = harness.nifti(self.folder / "values.nii.gz")
+        grid, labels = harness.nifti(self.folder / "values labels.nii.gz")
         voxels = 32 ** 3
         self.assertEqual((shape, grid), ((32, 32, 32, 1 + len(NAMES)), (32, 32, 32)))
         known = {0: 0, 1: 77, 2: 80, 3: 82, 4: 88, 5: 86}  # the first stored value of each class

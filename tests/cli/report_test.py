@@ -2,6 +2,7 @@
 import csv
 import html.parser
 import json
+import re
 
 import harness
 
@@ -27,6 +28,25 @@ class Checker(html.parser.HTMLParser):
 
 
 class ReportTest(harness.CommandLineTest):
+    def check_curves_and_cases(self, page, run):
+        """Every chart with its title and a line, and the table of cases against metrics.jsonl."""
+        charts = re.findall(r'<figure class="chart"><figcaption>(.*?)</figcaption>(.*?)</figure>', page, re.DOTALL)
+        self.assertEqual([title for title, _ in charts],
+                         ["Training loss", "Validation Dice", "Learning rate", "Loss scale",
+                          "Gradient norm, unscaled, before clipping", "Time of a step"])
+        for title, body in charts:
+            self.assertRegex(body, r'<path [^>]*d="M[^"]*[LHV]', title)
+        table = re.search(r"<h2>Validation cases at step 12</h2>.*?<h3>Dice</h3>.*?(<table>.*?</table>)", page, re.DOTALL)[1]
+        rows = [[re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+                for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)]
+        dice = [line for line in self.metrics(run) if line["kind"] == "val"][-1]["dice"]
+        self.assertEqual(rows[0], ["case", "mean", *dice])
+        self.assertEqual(len(rows), 2, "one case")
+        self.assertEqual(rows[1][0], "phantom_x16-32_flipx", "the case by its name in right.h5")
+        shown = ["–" if value is None else f"{value:.4f}" for value in dice.values()]
+        self.assertEqual(rows[1][2:], shown)
+        self.assertGreater(len([value for value in shown if value != "–"]), 2)
+
     def test_a_run_leaves_a_report_that_can_be_made_again(self):
         run = self.folder / "run"
         self.tandem("train", self.job(iterations=12, every=6), "--run-dir", run, "--no-progress", "validate.every=6")
@@ -38,6 +58,7 @@ class ReportTest(harness.CommandLineTest):
         self.assertTrue(all(reference.startswith("data:image/png;base64,") for reference in checker.references))
         for text in ("finished: 12 steps", "gluteus_maximus", "Training loss", "F16 on cpu", "Where the time went"):
             self.assertIn(text, page)
+        self.check_curves_and_cases(page, run)
         self.assertEqual([p.name for p in (run / "validation").iterdir()], ["step-000000012"])
         self.assertEqual(self.tandem("report", run).stdout, f"{run}/report.html\n")
         self.assertEqual((run / "report.html").read_text(encoding="utf-8"), page)
@@ -70,7 +91,7 @@ class ReportTest(harness.CommandLineTest):
         lines[2] = lines[2][:20]
         metrics.write_text("\n".join(lines) + "\n", encoding="utf-8")
         done = self.tandem("train", job, "--run-dir", run, "--resume", "auto", "--no-progress", "train.iterations=8")
-        self.assertIn("1 lines cannot be read and are passed over", done.stderr)
+        self.assertIn("got 1 line that cannot be read, passed over", done.stderr)
         steps = [json.loads(line).get("step") for line in metrics.read_text(encoding="utf-8").splitlines()
                  if line.endswith("}") and json.loads(line)["kind"] == "step"]
         self.assertEqual(len(steps), 7)

@@ -155,8 +155,9 @@ class RunTest(harness.CommandLineTest):
         self.assertEqual(list(scores["dice"]), ["both", "hip"])
 
     def test_weights_per_voxel_reach_the_loss(self):
+        python = harness.python_with("h5py")
         for name, words in (("left", []), ("weighted", ["with weights"])):
-            subprocess.run([harness.SOURCE / ".deps/python/bin/python", "-c", COPY_CASE, self.folder / "left.h5",
+            subprocess.run([python, "-c", COPY_CASE, self.folder / "left.h5",
                             self.folder / f"{name} copy.h5", *words], check=True)
         losses = []
         for name in ("left", "weighted"):

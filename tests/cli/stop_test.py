@@ -1,6 +1,8 @@
 """Signals at any moment, resuming from any place, and the memory and the numbers of a run that goes on for long."""
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +11,59 @@ import unittest
 import harness
 
 
+# A stop takes one step (or window, or case that is read) and this, which is some fifty times what it takes here.
+BOUND_S = 20 if harness.is_sanitized() else 2
+
+
 class StopTest(harness.CommandLineTest):
+    def stop(self, process, longest_step_s=0.0):
+        """SIGTERM; what the process says until its end, which comes within the bound."""
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, text = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - started, BOUND_S + longest_step_s, text)
+        return text
+
+    def test_a_stop_is_seen_while_cases_are_read(self):
+        folder = self.folder / "many"
+        folder.mkdir()
+        for i in range(1500):
+            shutil.copyfile(self.folder / "left.h5", folder / f"{i}.h5")
+        job = self.job("many.yaml", iterations=4, every=2)
+        run = self.folder / "many run"
+        many = f"['{folder}/*.h5']"
+        for words in ((f"data.train={many}",), (f"data.train={many}", "data.normalize=[{channel: 0, kind: ct}]"),
+                      (f"data.validation={many}",)):
+            process = self.start("train", job, "--run-dir", run, "--no-progress", *words)
+            while process.poll() is None and not self.catches_sigterm(process.pid):
+                time.sleep(0.001)
+            text = self.stop(process)
+            self.assertEqual(process.returncode, 75, text)
+            self.assertIn("no step was taken", text)
+            self.assertFalse(run.exists(), "nothing was begun")
+
+    @staticmethod
+    def catches_sigterm(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", status.read(), re.M)
+        return caught is not None and int(caught[1], 16) >> (signal.SIGTERM - 1) & 1 == 1
+
+    def test_a_stop_is_seen_between_the_windows_of_a_validation(self):
+        job = self.job("windows.yaml", iterations=2, every=2)
+        run = self.folder / "windows"
+        # Some 14,000 windows.
+        process = self.start("train", job, "--run-dir", run, "--no-progress", "validate.every=1", "validate.overlap=0.87",
+                             "patch.size=[4, 4, 4]")
+        metrics = run / "metrics.jsonl"
+        while process.poll() is None and not (metrics.exists() and '"kind": "step"' in metrics.read_text(encoding="utf-8")):
+            time.sleep(0.001)
+        time.sleep(0.1)
+        text = self.stop(process)
+        self.assertEqual(process.returncode, 75, text)
+        self.assertIn("after step 1 of 2; a checkpoint is saved", text)
+        self.assertFalse([line for line in self.metrics(run) if line["kind"] == "val"], "it was in the validation")
+        self.assertIn(" 0 damaged", self.tandem("ckpt", "verify", run).stdout)
+
     def test_twenty_sigterms_at_random_moments(self):
         """In steps, validations, saves and start-up; some are sent twice. Each leaves a checkpoint, and all together the same bits."""
         seed = random.randrange(2**32)
@@ -21,24 +75,29 @@ class StopTest(harness.CommandLineTest):
         started = time.monotonic()
         self.tandem("train", job, "--run-dir", whole, *words)
         duration = time.monotonic() - started
-        saved = 0
+        longest = max(line["step_ms"] for line in self.metrics(whole) if line["kind"] == "step") / 1000
+        saved, slowest = 0, 0.0
         for i in range(20):
             process = self.start("train", job, "--run-dir", stopped, "--resume", "auto", *words,
                                  f"data.workers={draw.choice([0, 1, 2])}")
             time.sleep(draw.uniform(0, duration / 6))
+            sent = time.monotonic()
             process.send_signal(signal.SIGTERM)
             if i % 3 == 0:
                 time.sleep(draw.uniform(0, 0.01))
                 process.send_signal(signal.SIGTERM)
             _, text = process.communicate(timeout=60)
+            slowest = max(slowest, time.monotonic() - sent)
             # Before its handlers are there the process simply ends: nothing was begun.
             self.assertIn(process.returncode, (75, 0, -signal.SIGTERM), text)
             if process.returncode == 75:
-                saved += 1
-                self.assertIn("stopped by SIGTERM", text)
-                self.assertIn("a checkpoint is saved", text)
-                self.tandem("ckpt", "verify", stopped)
+                saved += "a checkpoint is saved" in text
+                self.assertRegex(text, "stopped by SIGTERM .* a checkpoint is saved|no step was taken")
+                if list(stopped.glob("step-*.h5")):
+                    self.tandem("ckpt", "verify", stopped)
             self.assertEqual([p.name for p in stopped.glob(".tmp-*")], [])
+        print(f"slowest stop {slowest:.2f} s")
+        self.assertLess(slowest, BOUND_S + longest)
         self.assertGreaterEqual(saved, 5, "signals that came after the start")
         self.tandem("train", job, "--run-dir", stopped, "--resume", "auto", *words)
         self.assertIn("identical", self.tandem("ckpt", "diff", whole, stopped).stdout)

@@ -236,6 +236,59 @@ TEST(Options, ARuleIsNotAskedWhereTheMapHasErrors) {
             "'precision.loss_scale.init': got 'x', expected a number\n  --> t.yaml:1:42\n");
 }
 
+// A rule that names its keys waits for no others, and not for those whose names were mistyped.
+TEST(Options, ARuleWithKeysIsAskedUnlessTheyAreWrong) {
+  const auto text_of = [](const std::string& yaml) {
+    int low = 0, high = 1, other = 0;
+    const Fields description = Fields()
+                                   .integer("low", low, {}, "")
+                                   .integer("high", high, {}, "")
+                                   .integer("other", other, {}, "")
+                                   .check(
+                                       [&](ErrorList& errors) {
+                                         if (low > high) errors.rule("low", "got more than high");
+                                       },
+                                       {"low", "high"});
+    return error_text([&] { parse_options(parse_yaml_text(yaml, "t.yaml"), description); });
+  };
+  const std::string rule = "'low': got more than high\n  --> t.yaml:";
+  EXPECT_EQ(text_of("low: 2"), rule + "1:1\n");
+  EXPECT_EQ(text_of("other: x\nlow: 2"), "'other': got 'x', expected an integer\n  --> t.yaml:1:8\nerror: " +
+                                             rule + "2:1\n2 errors, nothing was run\n");
+  EXPECT_EQ(text_of("low: 2\nhigh: x"), "'high': got 'x', expected an integer\n  --> t.yaml:2:7\n");
+  EXPECT_EQ(text_of("low: 2\nhigg: 3").find(rule), std::string::npos);
+  EXPECT_EQ(text_of("low: 2\nhigh:3:").find(rule), std::string::npos);
+}
+
+TEST(Options, ErrorsComeByFileAndLine) {
+  const auto place = [](const char* name, int rank, int line, int column) {
+    return Position{std::make_shared<const ConfigSource>(ConfigSource{name, {}, line > 0, rank}), line,
+                    column};
+  };
+  ErrorList errors;
+  errors.add("override", place("command line", 1, 0, 0));
+  errors.add("nowhere", {});
+  errors.add("inherited", place("base.yaml", -1, 1, 1));
+  errors.add("third", place("job.yaml", 0, 2, 3));
+  errors.add("second", place("job.yaml", 0, 2, 1));
+  errors.add("first", place("job.yaml", 0, 1, 9));
+  std::string order;
+  for (const std::string& line : errors.lines()) order += line.substr(0, line.find('\n')) + " ";
+  EXPECT_EQ(order, "first second third inherited nowhere override ");
+}
+
+TEST(Options, KeysAreFoundWhereTheyWereWritten) {
+  const ConfigNode root = parse_yaml_text("a: 1\ngroups:\n  - {match: x}\n  - {match: y}\n", "t.yaml");
+  ErrorList errors;
+  const ErrorList::Scope scope(errors, "", &root);
+  EXPECT_EQ(errors.written_at("groups[1].match")->text(), "t.yaml:4:6");
+  EXPECT_EQ(errors.written_at("groups[1]")->text(), "t.yaml:4:5");
+  for (const char* key : {"b", "a.b", "a[0]", "groups[2]", "groups[1].other"})
+    EXPECT_FALSE(errors.written_at(key)) << key;
+  errors.rule("groups[1].other", "got none");
+  EXPECT_EQ(errors.lines(), std::vector<std::string>{"'groups[1].other': got none\n  --> t.yaml:4:5"});
+}
+
 TEST(Options, RequiredKeys) {
   std::string name;
   const Fields description = Fields().text("name", name, "Name").required("name");

@@ -127,8 +127,9 @@ inline Tensor pitched(const Tensor& t) {
   return view;
 }
 
-// Levels that this machine can run, and v4's tiles on AVX2. The highest first: a process can cap oneDNN's
-// instruction sets only once, so oneDNN's own lower levels are the subject of ops_on_* (TANDEM_ISA).
+// Levels that this process may run (TANDEM_ISA caps oneDNN too), and v4's tiles on AVX2. The highest first: a
+// process can cap oneDNN's instruction sets only once, so oneDNN's own lower levels are the subject of
+// ops_on_* (TANDEM_ISA).
 struct Level {
   std::string name;
   CpuTarget target;
@@ -136,7 +137,7 @@ struct Level {
 };
 inline std::vector<Level> levels() {
   std::vector<Level> result{{"sse4", {CpuIsa::kV2, false}, &isa_v2::kernel_table()}};
-  const CpuTarget here = detect_cpu();
+  const CpuTarget here = cpu_target();
   if (here.isa >= CpuIsa::kV3) {
     result.push_back({"avx2", {CpuIsa::kV3, false}, &isa_v3::kernel_table()});
     result.push_back({"avx512_on_avx2", {CpuIsa::kV3, false}, &isa_v4_on_v3::kernel_table()});

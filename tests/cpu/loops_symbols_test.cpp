@@ -6,9 +6,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace tandem {
 namespace {
+
+// The levels' folders of object files, and a name that each defines. That of the tiles also has v4 code.
+constexpr std::array<std::pair<const char*, const char*>, 4> kFolders{
+    {{"v2", "isa_v2"}, {"v3", "isa_v3"}, {"v4", "isa_v4"}, {"tiles", "run_tile_row_amx"}}};
 
 // Lines of `nm` on every object file of a level, or an empty string without nm.
 std::string symbols(const std::filesystem::path& folder) {
@@ -28,10 +33,11 @@ TEST(LoopsSymbols, NoWeakSymbolLeavesALevel) {
   GTEST_SKIP() << "the sanitizers add weak symbols of their own";
 #endif
   const std::filesystem::path build = std::filesystem::path(TANDEM_PROGRAM).parent_path().parent_path();
-  for (const std::string level : {"v2", "v3", "v4"}) {
+  for (const auto& [name, defined] : kFolders) {
+    const std::string level = name;
     const std::string text =
         symbols(build / "CMakeFiles" / ("tandem_cpu_" + level + ".dir") / "core/backends/cpu");
-    if (text.find("isa_" + level) == std::string::npos)
+    if (text.find(defined) == std::string::npos)
       GTEST_SKIP() << "no nm, or no object files under " << build.string();
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());

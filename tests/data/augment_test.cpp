@@ -78,11 +78,11 @@ TEST(Intensity, GammaKeepsMeanAndDeviation) {
 
 TEST(Intensity, LowResolutionIsNearestDownAndLinearUp) {
   std::vector<float> values{0, 1, 2, 3, 4, 5, 6, 7};
-  lower_resolution(values, {1, 1, 8}, 0.5);
+  lower_resolution(values, {1, 1, 8}, {0.5, 0.5, 0.5});
   // Four voxels 1, 3, 5, 7 (floor((i + .5) * 2)), read at (i + .5) / 2 - .5.
   EXPECT_THAT(values, ElementsAre(1, 1.5f, 2.5f, 3.5f, 4.5f, 5.5f, 6.5f, 7));
   std::vector<float> whole{5, 1, 4, 2, 3, 9, 8, 7};
-  lower_resolution(whole, {2, 2, 2}, 1);
+  lower_resolution(whole, {2, 2, 2}, {1, 1, 1});
   EXPECT_THAT(whole, ElementsAre(5, 1, 4, 2, 3, 9, 8, 7));
 }
 
@@ -184,7 +184,7 @@ AugmentOptions everything() {
   options.rotate_deg = 30;
   options.scale = {{0.7, 1.4}};
   options.elastic = {{1, 4}};
-  options.noise_std = 0.1;
+  options.noise_std = {{0, 0.1}};
   options.blur_sigma = {{0.5, 1}};
   options.brightness = options.contrast = {{0.75, 1.25}};
   options.gamma = {{0.7, 1.5}};
@@ -231,7 +231,7 @@ TEST(Augment, EachChangeHasItsOwnStream) {
   for (std::size_t i = 0; i < 64; ++i) with[i] = without[i] = static_cast<float>(i);
   std::vector<std::int32_t> label(64), label2(64);
   AugmentOptions options;
-  options.noise_std = 0.25;
+  options.noise_std = {{0.25, 0.25}};
   augment_patch({{4, 4, 4}, 1, without, label}, options, {.seed = 2});
   options.low_resolution = {{0.5, 1}};
   options.probability.low_resolution = 0;

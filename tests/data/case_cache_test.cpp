@@ -40,7 +40,7 @@ TEST(CaseCache, SamplesAreThoseOfMemory) {
   const TempFolder folder;
   testing::write_counting_case(folder / "a.h5", kShape, label_of, 2);
   DataOptions data = options_for(folder);
-  const AugmentOptions augment{.mirror = {"x"}, .noise_std = 0.1};
+  const AugmentOptions augment{.mirror = {"x"}, .noise_std = {{0.1, 0.1}}};
   for (const bool spaced : {false, true}) {
     if (spaced) data.spacing = {{1.3, 1, 0.9}};
     data.cache = CacheKind::kRam;

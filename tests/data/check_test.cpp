@@ -86,7 +86,7 @@ TEST(DataCheck, AllFaultsOfAllFilesInOneGo) {
        {"E a.h5: label: got value 9 in 2 voxels, the first at [0, 1, 1] (z, y, x), expected a value of "
         "data.labels",
         "E b.h5: channel 0: got 2 voxels not finite, expected none; the first at [2, 0, 5] (z, y, x): nan",
-        "W b.h5: label: got no foreground voxel", "E c.h5: got no /label", "no intact HDF5 file",
+        "W b.h5: label: got no foreground voxel", "E c.h5: got no labels", "no intact HDF5 file",
         "W e.h5: channel 0: every voxel is 3", "E f.h5: got 2 channels, expected 1", "got no such file",
         "E val.h5: got the same image as", "in data.train, expected no case of data.train in data.validation",
         "augment.mirror has x (left and right), but sides matter to hip_left"})

@@ -188,7 +188,7 @@ TEST(Convert, RegionAndAxisSpelling) {
 }
 
 TEST(CaseFile, RoundTripKeepsTheGridOfTheInput) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("nibabel");
   const TempFolder folder;
   // Oblique, anisotropic, both forms set.
   run_python(folder, R"(
@@ -231,7 +231,7 @@ with h5py.File(sys.argv[3]) as f:
 }
 
 TEST(CaseFile, ReadsForeignFiles) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   run_python(folder, R"(
 import sys, h5py, numpy as np
@@ -266,7 +266,7 @@ with h5py.File(sys.argv[1] + '/flat.h5', 'w') as f:
 }
 
 TEST(CaseFile, GeometryThatContradictsItselfIsRefused) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   const std::pair<const char*, const char*> cases[] = {
       {"a['affine'] = np.diag([4., 3, 3, 1])", "/raw@affine row 0 column 0: got 4, expected 3"},

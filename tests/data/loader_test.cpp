@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "core/base/rng.h"
+#include "data/patch_dataset.h"
+#include "tests/data/case_builder.h"
 #include "tests/data/test_files.h"
 
 namespace tandem {
@@ -76,6 +78,30 @@ TEST(Loader, AnyNumberOfWorkersGivesTheSameBatches) {
       options.workers = workers;
       options.prefetch = prefetch;
       EXPECT_EQ(run(options, 7, 25), expected) << workers << " workers, prefetch " << prefetch;
+    }
+}
+
+// Cases in memory, in the disk cache and in their files, all read by every worker.
+TEST(Loader, WorkersShareTheCasesWhereverTheyLie) {
+  const testing::TempFolder folder;
+  std::vector<std::string> files;
+  for (const char* name : {"a.h5", "b.h5", "c.h5"}) {
+    testing::write_counting_case(folder / name, {9, 10, 11},
+                                 [](const Index3& at) { return at[0] == 4 ? 1 : 0; });
+    files.push_back((folder / name).string());
+  }
+  DataOptions data = testing::plain_options(files);
+  const AugmentOptions augment{.mirror = {"x"}, .rotate_deg = 15, .noise_std = {{0.1, 0.1}}};
+  std::vector<std::vector<double>> expected;
+  for (const CacheKind cache : {CacheKind::kRam, CacheKind::kDisk, CacheKind::kNone})
+    for (const std::int64_t workers : {0, 4}) {
+      data.cache = cache;
+      Loader loader(std::make_shared<PatchDataset>(data, PatchOptions{.size = {4, 5, 6}}, augment),
+                    {.batch_size = 2, .workers = workers, .prefetch = 3});
+      std::vector<std::vector<double>> got;
+      for (int i = 0; i < 12; ++i) got.push_back(loader.next().image.to_values());
+      if (expected.empty()) expected = got;
+      EXPECT_EQ(got, expected) << workers << " workers";
     }
 }
 

@@ -94,7 +94,7 @@ TEST(MaskedNormalisation, ZeroStaysZeroThroughAugmentation) {
   const TempFolder folder;
   write_small(folder / "a.h5");
   const DataOptions data = masked_options(folder);
-  const AugmentOptions augment{.noise_std = 0.5, .brightness = {{0.5, 0.9}}};
+  const AugmentOptions augment{.noise_std = {{0.5, 0.5}}, .brightness = {{0.5, 0.9}}};
   const std::vector<double> plain = patch_of(data), changed = patch_of(data, augment);
   for (std::size_t i = 0; i < 8; ++i) {
     if (i < 2 || i > 5) {

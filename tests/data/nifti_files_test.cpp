@@ -47,7 +47,7 @@ TEST(Nifti, AFileThatMayNotBeReadIsAMatterOfPermission) {
 
 // NIfTI-2: the same fields at other places and widths (nifti2.h), from an independent writer.
 TEST(Nifti, NiftiTwoIsReadAndWritten) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("nibabel");
   const TempFolder folder;
   for (const std::string order : {"<", ">"}) {
     run_python(folder, R"(

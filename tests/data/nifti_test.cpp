@@ -282,7 +282,7 @@ np.asarray(data.transpose(2, 1, 0), order='C').astype('<f4').tofile(sys.argv[1] 
 )";
 
 TEST(Nifti, AnyOrientationGivesTheSameCanonicalVolume) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("nibabel");
   const TempFolder folder;
   run_python(folder, kOrientationScript, {folder.path().string(), "RAS", "LPS", "PIR", "ASL", "IPR", "SAR"});
   const std::string raw = testing::read_bytes(folder / "ras.f32");
@@ -317,7 +317,7 @@ print(same, codes, forms, quats, np.abs(a.affine - b.affine).max() == 0, b.get_d
 )";
 
 TEST(Nifti, WhatWeWriteIsWhatNibabelReads) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("nibabel");
   const TempFolder folder;
   run_python(folder, R"(
 import sys, numpy as np, nibabel as nib

@@ -78,6 +78,19 @@ TEST(DataOptions, AugmentAxesAndRanges) {
   EXPECT_EQ(options.probability.noise, 0.5);
   EXPECT_EQ(options.probability.mirror, 0.5);
   EXPECT_FALSE(parse_augment("{}").brightness.has_value());
+  using Range = std::optional<std::array<double, 2>>;
+  EXPECT_EQ(options.noise_std, (Range{{0.05, 0.05}}));  // one number: always that
+  EXPECT_EQ(parse_augment("{noise_std: [0, 0.1]}").noise_std, (Range{{0, 0.1}}));
+  EXPECT_EQ(parse_augment("{noise_std: 0}").noise_std, Range());
+  EXPECT_EQ(parse_augment("{noise_std: null}").noise_std, Range());
+  for (const char* text : {"-1", "[0.1, 0]", "[0, 0.1, 0.2]", "[0.1]", "[]", "x", "[0, x]", "{a: 1}", "'1'"})
+    EXPECT_THAT(error_of(ErrorKind::kConfig, [&] { parse_augment(fmt::format("{{noise_std: {}}}", text)); }),
+                HasSubstr("expected a number >= 0 and <= 1.0e+06, or a lower and a higher one as [0, 0.1]"))
+        << text;
+  for (const char* text : {"0", "0.05", "[0, 0.1]"}) {
+    AugmentOptions written = parse_augment(fmt::format("{{noise_std: {}}}", text));
+    EXPECT_THAT(emit_yaml(fields(written)), HasSubstr(fmt::format("noise_std: {}\n", text)));
+  }
   EXPECT_THAT(error_of(ErrorKind::kConfig, [&] { parse_augment("{mirror: [w]}"); }),
               HasSubstr("got 'w', expected x, y or z"));
   EXPECT_THAT(error_of(ErrorKind::kConfig, [&] { parse_augment("{mirror: [x, x]}"); }), HasSubstr("twice"));

@@ -67,6 +67,28 @@ TEST_F(PredictCase, AnEnsembleAveragesProbabilitiesNotLogits) {
   }
 }
 
+// Outputs of regions are independent: the mean of each model's sigmoid, and the last region above one half.
+TEST_F(PredictCase, AnEnsembleOfRegionsAveragesSigmoids) {
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const PredictionRequest request{.classes = 3, .probabilities = true, .region_classes = {1, 2, 3}};
+  // The second region's mean logit is positive, its mean probability is below one half; the third's are the
+  // other way round.
+  const std::vector<PatchModel> models{constant_model({2, 9, -9}), constant_model({-1, -2, 2}),
+                                       constant_model({-1, -2, 2})};
+  const CasePrediction result = predict(models, request);
+  EXPECT_THAT(result.labels, ::testing::Each(3));
+  ASSERT_TRUE(result.probabilities);
+  EXPECT_EQ(result.probabilities->channels, 3);
+  const double expected[] = {(sigmoid(2) + 2 * sigmoid(-1)) / 3, (sigmoid(9) + 2 * sigmoid(-2)) / 3,
+                             (sigmoid(-9) + 2 * sigmoid(2)) / 3};
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t v = 0; v < 60; ++v)
+      ASSERT_NEAR(result.probabilities->values[r * 60 + v], expected[r], 1e-6) << r << " " << v;
+  const std::vector<PatchModel> two{constant_model({4, 1, 9}), constant_model({-1, 1, -9.5f})};
+  EXPECT_THAT(predict(two, request).labels, ::testing::Each(2));  // .63, .73, just below .5
+  EXPECT_THAT(predict({constant_model({-1, -2, -3})}, request).labels, ::testing::Each(0));
+}
+
 TEST_F(PredictCase, ProbabilitiesOfExtremeLogitsAreFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
   const CasePrediction wins =
@@ -90,8 +112,11 @@ TEST_F(PredictCase, NanIsAnErrorAndNoLabel) {
 TEST_F(PredictCase, ItsBoundCountsSumsLabelsAndProbabilities) {
   const WindowOptions window{.patch = {2, 4, 4}};
   const std::int64_t sums = window_sum_bytes(plan_windows({3, 4, 5}, window), 3, 2);
-  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3}), sums + 60 * 4);
-  EXPECT_EQ(prediction_bytes({3, 4, 5}, window, 2, {.classes = 3, .probabilities = true}), sums + 60 * 16);
+  const GridPlacement same{{3, 4, 5}, {}, {{3, 4, 5}, {3, 4, 5}, {}}};
+  const PredictionBytes labels = prediction_bytes(same, window, 2, {.classes = 3});
+  EXPECT_EQ(labels.sums, sums);
+  EXPECT_EQ(labels.total(), sums + 60 * 4);
+  EXPECT_EQ(prediction_bytes(same, window, 2, {.classes = 3, .probabilities = true}).result, 60 * 16);
 }
 
 TEST_F(PredictCase, WholeCasesAreKeptInMemoryWhereTheCacheAllows) {
@@ -172,7 +197,7 @@ void write_all_forms(const TempFolder& folder, const std::string& name) {
 }
 
 TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("nibabel");
   const TempFolder folder;
   run_python(folder, kMakeImage, {folder.path().string()});
   ConvertOptions convert{.images = {(folder / "ct.nii.gz").string()},
@@ -191,10 +216,11 @@ TEST(Prediction, IsWrittenOnTheGridOfTheInput) {
 }
 
 TEST(PredictionFile, LabelValuesThatDoNotFitSixteenBitsAreWrittenInThirtyTwo) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   const CaseInfo info{.file = "case.h5", .id = "case", .geometry = testing::plain_grid({1, 2, 2})};
-  write_prediction(folder / "big.h5", info, {0, 1, 0, 1}, LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
+  write_prediction(folder / "big.h5", info, {0, 1, 0, 1},
+                   LabelMap(std::vector<LabelClass>{{"background", {0}}, {"a", {-70000}}}));
   EXPECT_EQ(run_python(folder, R"(
 import sys, h5py
 f = h5py.File(sys.argv[1] + '/big.h5')['predictions']
@@ -202,6 +228,38 @@ print(f.dtype, f[...].tolist())
 )",
                        {folder.path().string()}),
             "int32 [[[0, -70000], [0, -70000]]]\n");
+}
+
+// A channel per region, no background, nothing outside a cut region.
+TEST(PredictionFile, ProbabilitiesOfRegionsHaveTheRegionsAsChannels) {
+  TD_NEEDS_PYTHON("nibabel");
+  const TempFolder folder;
+  run_python(folder, kMakeImage, {folder.path().string()});
+  ConvertOptions convert{.images = {(folder / "ct.nii.gz").string()},
+                         .regions = {parse_region("x=2:6")},
+                         .output = (folder / "ct.h5").string()};
+  convert_case(convert);
+  DataOptions data = testing::plain_options();
+  data.labels = {{"background", {0}}, {"oedema", {4}}, {"core", {5}}};
+  data.regions = {{"whole", {4, 5}}, {"inner", {5}}};
+  const LabelMap labels(data);
+  const PreparedCase source(open_case(case_of_file(folder / "ct.h5")), data, true);
+  PredictionRequest request = prediction_request(labels);
+  request.probabilities = true;
+  const CasePrediction result =
+      predict_case(source, {.patch = {4, 4, 4}}, std::vector<PatchModel>{constant_model({1, -1})}, request);
+  for (const char* name : {"p.h5", "p.nii.gz"})
+    write_probabilities(folder / name, source.info(), *result.probabilities, labels);
+  EXPECT_EQ(run_python(folder, R"(
+import sys, h5py, nibabel as nib, numpy as np
+d = sys.argv[1]
+f = h5py.File(d + '/p.h5')['predictions']
+print(f.shape[0], [n.decode() for n in f.attrs['class_names']], f.attrs['class_values'].tolist(), np.unique(np.round(f[0], 4)), np.unique(np.round(f[1], 4)))
+p = nib.as_closest_canonical(nib.load(d + '/p.nii.gz')).get_fdata()
+print(p.shape[3], [np.unique(np.round(p[2:6, ..., r], 4)).tolist() for r in (0, 1)], np.abs(p[:2]).max(), np.abs(p[6:]).max())
+)",
+                       {folder.path().string()}),
+            "2 ['whole', 'inner'] [4, 5] [0.7311] [0.2689]\n2 [[0.7311], [0.2689]] 0.0 0.0\n");
 }
 
 TEST(PredictionFile, OtherEndingsAreRefused) {

@@ -170,12 +170,13 @@ TEST(Fingerprint, ForegroundOfTheTrainingSetOnly) {
   EXPECT_THAT(error_of(ErrorKind::kConfig, [&] { PatchDataset(data, {}, {}); }),
               HasSubstr("without mean and std"));
   const NormalizeOptions found = with_fingerprint(data).normalize[0];
-  // 100 .. 399 without a gap: mean 249.5, variance (300^2 - 1) / 12, percentiles at .005 and .995 of 299
-  // steps.
-  EXPECT_NEAR(*found.mean, 249.5, 1e-9);
-  EXPECT_NEAR(*found.std, std::sqrt((300.0 * 300 - 1) / 12), 1e-9);
-  EXPECT_NEAR((*found.clip)[0], 100 + .005 * 299, 1e-4);
-  EXPECT_NEAR((*found.clip)[1], 100 + .995 * 299, 1e-4);
+  // Both cases have the same weight, so a's 100 .. 199 (mean 149.5, variance (100^2 - 1) / 12) count twice
+  // beside b's 200 .. 399 (299.5, (200^2 - 1) / 12). Of the 400 sorted values the percentiles lie at .005 *
+  // 399 = 1.995, between the second 100 and the first 101, and at 397.005, between 397 and 398.
+  EXPECT_NEAR(*found.mean, (149.5 + 299.5) / 2, 1e-9);
+  EXPECT_NEAR(*found.std, std::sqrt(((100.0 * 100 - 1) / 12 + (200.0 * 200 - 1) / 12) / 2 + 75.0 * 75), 1e-9);
+  EXPECT_NEAR((*found.clip)[0], 100.995, 1e-4);
+  EXPECT_NEAR((*found.clip)[1], 397.005, 1e-4);
   data.normalize[0].clip = {{0, 1000}};
   EXPECT_EQ((*with_fingerprint(data).normalize[0].clip)[1], 1000);  // what was written stays
   data.labels = {{"background", {0, 1}}, {"a", {2}}};

@@ -252,7 +252,8 @@ TEST(PatchDataset, CacheAndFileGiveTheSameSamples) {
   write_counting_case(folder / "a.h5", {12, 9, 10}, two_blobs, 2);
   DataOptions options = plain_options({folder.path().string()}, 2);
   const PatchOptions patch{.size = {4, 5, 4}, .foreground = 0.5};
-  const AugmentOptions augment{.mirror = {"x", "y", "z"}, .noise_std = 0.1, .brightness = {{0.9, 1.1}}};
+  const AugmentOptions augment{
+      .mirror = {"x", "y", "z"}, .noise_std = {{0.1, 0.1}}, .brightness = {{0.9, 1.1}}};
   const PatchDataset cached(options, patch, augment);
   options.cache = CacheKind::kNone;
   const PatchDataset uncached(options, patch, augment);
@@ -318,7 +319,7 @@ TEST(Augment, OnlyAllowedAxesAreMirroredAndHalfTheTime) {
 
 TEST(Augment, NoiseHasItsStandardDeviationAndLeavesLabels) {
   AugmentOptions options;
-  options.noise_std = 0.25;
+  options.noise_std = {{0.25, 0.25}};
   std::vector<float> image(64 * 64 * 64, 3.0f);
   std::vector<std::int32_t> label(image.size(), 1);
   augment_patch({{64, 64, 64}, 1, image, label}, options, {.seed = 5});
@@ -353,7 +354,7 @@ TEST(Augment, BrightnessScalesEachChannelWithinItsRangeHalfBelowOne) {
 
 TEST(Augment, ChangesAreIndependentOfEachOther) {
   AugmentOptions noise;
-  noise.noise_std = 1;
+  noise.noise_std = {{1, 1}};
   AugmentOptions both = noise;
   both.mirror = {"x"};
   both.probability.mirror = 0;

@@ -286,6 +286,40 @@ TEST(SlidingWindow, OneHundredClassesAt384CubedFitIntoEightGigabytes) {
   EXPECT_LT(bytes + rest, 8'000'000'000);
 }
 
+TEST(SlidingWindow, SlicesComeInOrderAndWhole) {
+  for (const Index3& shape : {Index3{9, 20, 13}, Index3{3, 30, 7}, Index3{21, 5, 4}})
+    for (const std::int64_t batch : {1, 2, 3, 5, 1000}) {
+      const Field field = Field::random(shape, 1);
+      const WindowOptions options{.patch = {4, 6, 6}, .batch_size = batch};
+      const PatchModel model = [](const Tensor& image) { return image; };
+      WindowPlan plan = plan_windows(shape, options);
+      plan.by_slice = true;
+      std::int64_t done = 0;
+      std::atomic<std::int64_t> lines{0}, wrong{0};
+      Allocator& allocator = *allocator_of(kCpuDevice);
+      allocator.reset_peak();
+      const auto workspace = static_cast<std::size_t>(MemoryCategory::kWorkspace);
+      const std::int64_t before = allocator.statistics().current[workspace];
+      const WindowSource source{
+          .shape = shape, .read = [&](const auto& b, const auto& s, auto out) { field.read(b, s, out); }};
+      sliding_window(
+          source, options, {&model, 1},
+          [&](std::int64_t z, std::int64_t y, std::span<const float> line) {
+            ++lines;
+            wrong += z != done;
+            for (std::int64_t x = 0; x < shape[2]; ++x)
+              wrong += std::abs(line[static_cast<std::size_t>(x)] - field.at(z, y, x, 0)) > 1e-6f;
+          },
+          [&](std::int64_t z) {
+            EXPECT_EQ(z, done);
+            EXPECT_EQ(lines, ++done * shape[1]);
+          });
+      EXPECT_EQ(done, shape[0]);
+      EXPECT_EQ(wrong, 0);
+      EXPECT_EQ(allocator.statistics().peak[workspace] - before, window_sum_bytes(plan, 1, 1));
+    }
+}
+
 TEST(SlidingWindow, BatchesAcrossRowsOfWindowsAreCounted) {
   for (const Index3& shape : {Index3{9, 20, 13}, Index3{3, 30, 30}, Index3{12, 12, 4}})
     for (const std::int64_t batch : {1, 2, 3, 5, 1000}) {

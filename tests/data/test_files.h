@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -56,9 +57,22 @@ inline std::string error_of(ErrorKind kind, const std::function<void()>& body) {
   return "";
 }
 
-// Python of ./setup.sh --tests (numpy, h5py, nibabel).
+// Python of ./setup.sh --tests (numpy, h5py, nibabel, tensorboard).
 inline std::string python_program() { return std::string(TANDEM_SOURCE_DIR) + "/.deps/python/bin/python"; }
-inline bool has_python() { return std::filesystem::exists(python_program()); }
+// Whether that Python has `package`; looked for in its folders, as starting it takes long.
+inline bool has_python(const std::string& package) {
+  const std::filesystem::path library = std::string(TANDEM_SOURCE_DIR) + "/.deps/python/lib";
+  std::error_code error;
+  if (!std::filesystem::exists(python_program(), error)) return false;
+  for (const auto& version : std::filesystem::directory_iterator(library, error))
+    if (std::filesystem::is_directory(version.path() / "site-packages" / package, error)) return true;
+  return false;
+}
+// Where CI=true nothing may be missing.
+inline bool is_ci() {
+  const char* value = std::getenv("CI");
+  return value != nullptr && std::string(value) == "true";
+}
 
 // Runs a script with arguments; its output, or a test failure with what it printed.
 inline std::string run_python(const TempFolder& folder, const std::string& script,
@@ -77,7 +91,12 @@ inline std::string run_python(const TempFolder& folder, const std::string& scrip
   return output;
 }
 
-#define TD_NEEDS_PYTHON() \
-  if (!::tandem::testing::has_python()) GTEST_SKIP() << "no .deps/python: run ./setup.sh --tests"
+#define TD_NEEDS_PYTHON(package)                                                          \
+  if (!::tandem::testing::has_python(package)) {                                          \
+    const std::string missing = "no " package " in .deps/python: run ./setup.sh --tests"; \
+    if (::tandem::testing::is_ci()) GTEST_FAIL() << missing;                              \
+    GTEST_SKIP() << missing;                                                              \
+  }                                                                                       \
+  static_assert(true)
 
 }  // namespace tandem::testing

@@ -10,9 +10,9 @@
 #include <new>
 
 #include "core/base/parallel.h"
-#include "core/base/rng.h"
 #include "core/ops/loss.h"
 #include "layers/models/unet3d.h"
+#include "tests/train/bright_voxels.h"
 #include "tests/train/checkpoint_content.h"
 #include "tests/train/fault_calls.h"
 #include "train/trainer.h"
@@ -106,22 +106,6 @@ std::vector<std::int64_t> points(std::int64_t allocations, std::int64_t count = 
   return chosen;
 }
 
-class BrightVoxels final : public Dataset {
- public:
-  std::int64_t size() const override { return 4; }
-  Sample get(std::int64_t, const Draw& draw) const override {
-    const Shape shape{1, 1, 4, 4, 4};
-    Sample sample{Tensor(shape, DType::kF32), Tensor(shape, DType::kI32), "voxels", {}};
-    RandomStream stream(draw.seed, RandomPurpose::kSynthetic, draw.epoch, draw.sample);
-    for (std::int64_t i = 0; i < shape.numel(); ++i) {
-      const double value = stream.normal();
-      sample.image.data<float>()[i] = static_cast<float>(value);
-      sample.label.data<std::int32_t>()[i] = value > 0.5 ? 1 : 0;
-    }
-    return sample;
-  }
-};
-
 struct Training {
   UNet3d model{UNet3dOptions{.features = {4, 8}}, 1, 2};
   Trainer trainer{
@@ -137,7 +121,7 @@ struct Training {
     return content;
   }
   void step(std::int64_t batch, std::int64_t workers = 0) {
-    Loader loader(std::make_shared<BrightVoxels>(),
+    Loader loader(std::make_shared<testing::BrightVoxels>(4, 4),
                   {.batch_size = 2, .seed = 9, .first_batch = batch, .workers = workers});
     trainer.step(loader);
   }

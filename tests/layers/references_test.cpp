@@ -1,4 +1,5 @@
-// One forward and backward of each model equals PyTorch's with the same weights (tests/refs/make_refs.py).
+// One forward and backward of each model equals PyTorch's with the same weights (tests/refs/make_refs.py), a
+// forward pass of unet3d_cicek numpy's (tests/refs/make_cicek_refs.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "core/ops/loss.h"
 #include "layers/models/sample_cnn.h"
 #include "layers/models/unet3d.h"
+#include "layers/models/unet3d_cicek.h"
 #include "tests/refs/ref_file.h"
 
 namespace tandem {
@@ -195,6 +197,28 @@ TEST_P(Models, UNet3dEqualsPyTorch) {
 TEST_P(Models, SampleCnnEqualsPyTorch) {
   SampleCnn net(1, 10);
   compare_with_pytorch(net, "sample_cnn.ref", 10, GetParam());
+}
+
+// With valid convolutions: a skip that is cropped beside its middle, or concatenated behind what comes up,
+// gives other numbers. One size, because one such forward pass is 190e9 multiplications.
+TEST(CicekReference, UNet3dCicekEqualsNumpy) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the smallest unpadded volume takes minutes in a sanitized build";
+#endif
+  const RefFile ref("cicek.ref");
+  std::vector<std::int64_t> sizes;
+  for (const double size : ref.values("shape")) sizes.push_back(static_cast<std::int64_t>(size));
+  const Shape shape(sizes);
+  UNet3dCicek net(shape[1], 3, UNet3dCicek::Border::kValid);
+  const Context context{.device = kCpuDevice, .compute = DType::kF32};
+  ParamStore store(net.parameters(), context, {DType::kF32});
+  fill_parameters(net, store);
+  Tape tape(context, false);
+  const Var logits = net(
+      tape.constant(Tensor::from_values(shape, filled(shape.numel(), 500, 2.0), DType::kF32, kCpuDevice)));
+  EXPECT_EQ(logits.shape(), (Shape{1, 3, shape[2] - 88, shape[3] - 88, shape[4] - 88}));
+  const std::vector<double>& expected = ref.values("logits");
+  expect_close(logits.value().to_values(), expected, 1e-4 * largest(expected), "logits");
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Models,

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/autograd/gradcheck.h"
+#include "core/base/rng.h"
 #include "core/ops/norm.h"
 #include "tests/ops/op_table.h"
 
@@ -98,6 +99,49 @@ TEST(NormContractFp32, VarianceIsShifted) {
   for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], i % 2 == 0 ? expected : -expected, 1e-5);
 }
 
+// dx = scale / sigma (dy - mean dy - xhat mean(dy xhat)) over the n values, in double.
+Values input_gradient(const Values& x, const Values& dy, double scale) {
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, variance = 0, mean_dy = 0, mean_product = 0;
+  for (const double v : x) mean += v / n;
+  for (const double v : x) variance += (v - mean) * (v - mean) / n;
+  const double inverse = 1 / std::sqrt(variance + 1e-5);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    mean_dy += dy[i] / n;
+    mean_product += dy[i] * (x[i] - mean) * inverse / n;
+  }
+  Values dx(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    dx[i] = scale * inverse * (dy[i] - mean_dy - (x[i] - mean) * inverse * mean_product);
+  return dx;
+}
+
+// FP32 inside, one rounding to the dtype outside.
+TEST_P(NormContract, GradientOfTheInputIsRoundedOnce) {
+  const double half_step = dtype() == DType::kF16 ? 0x1p-11 : 0x1p-8;
+  RandomStream random(11, RandomPurpose::kSynthetic, 0, 0);
+  for (const std::int64_t n : {6, 130, 4096}) {
+    Values x(static_cast<std::size_t>(n)), dy(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = rounded(3 + 2 * random.normal());
+      dy[i] = rounded(random.normal());
+    }
+    const Values expected = input_gradient(x, dy, 1.5);
+    double largest = 0;
+    for (const double dx : expected) largest = std::max(largest, std::abs(dx));
+    for (const NormOf& norm : norms_of(n)) {
+      next_tape();
+      const Var input = values(norm.shape, x);
+      const std::int64_t channels = norm.shape[1];
+      tape().backward(weighted_sum(norm.norm(input, kept(channels, 1.5), kept(channels, 0)), dy));
+      const Values dx = input.grad().to_values();
+      for (std::size_t i = 0; i < dx.size(); ++i)
+        ASSERT_NEAR(dx[i], expected[i], 1.01 * half_step * std::abs(expected[i]) + 1e-5 * largest)
+            << norm.name << " of " << n << ", element " << i;
+    }
+  }
+}
+
 // The reductions of norms' backward passes: dshift = sum dy, 2^21 or half of it, and dscale = sum dy xhat.
 TEST_P(NormContract, BackwardReducesInFp32) {
   Values x(kVoxels), dy(kVoxels);
@@ -117,11 +161,14 @@ TEST_P(NormContract, BackwardReducesInFp32) {
       sum[c] += dy[i];
       product[c] += dy[i] * x[i] / std::sqrt(1 + 1e-5);
     }
-    const Var scale = kept(channels, 1), shift = kept(channels, 0);
-    tape().backward(weighted_sum(n.norm(values(n.shape, x), scale, shift), dy));
+    const Var input = values(n.shape, x), scale = kept(channels, 1), shift = kept(channels, 0);
+    tape().backward(weighted_sum(n.norm(input, scale, shift), dy));
     EXPECT_EQ(shift.grad().to_values(), sum) << n.name;
     for (std::size_t c = 0; c < sum.size(); ++c)
       EXPECT_NEAR(scale.grad().to_values()[c], product[c], 1e-5 * kVoxels) << n.name;
+    // dy = 1 + x: what is left of x are the 1e-5 that stand beside the variance.
+    const Values dx = input.grad().to_values();
+    for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], 1e-5 * x[i], 2e-6) << n.name << " " << i;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/autograd/gradcheck.h"
 #include "core/base/rng.h"
 #include "core/ops/conv.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/linear.h"
 #include "core/ops/loss.h"
 #include "tests/ops/op_table.h"
@@ -233,7 +234,7 @@ TEST_P(PrecisionContract, LinearGradientsAreFp32) {
 }
 
 // DESIGN 1: each product of two FP16 values within 2^-16 of itself (BF16: exact in FP32). The weight gradient
-// of a single voxel is that product, in FP32.
+// of a single voxel, or of a linear layer of batch 1, is that product, in FP32.
 TEST_P(PrecisionContract, ProductsWithinTwoToTheMinus16) {
   RandomStream random(3, RandomPurpose::kSynthetic, 0, 0);
   const std::int64_t n = 64;
@@ -242,13 +243,16 @@ TEST_P(PrecisionContract, ProductsWithinTwoToTheMinus16) {
     x[i] = rounded(random.uniform(-4, 4), dtype());
     dy[i] = rounded(random.uniform(-4, 4), dtype());
   }
-  const Var w = filled({n, n, 1, 1, 1}, 0);
-  const Var y = conv(values({1, n, 1, 1, 1}, x), w, {});
-  tape_.backward(weighted_sum(y, dy));
-  const Values dw = w.grad().to_values();
-  for (std::size_t k = 0; k < dy.size(); ++k)
-    for (std::size_t c = 0; c < x.size(); ++c)
-      ASSERT_NEAR(dw[k * x.size() + c], dy[k] * x[c], std::abs(dy[k] * x[c]) * std::ldexp(1.0, -16));
+  const Var of_conv = filled({n, n, 1, 1, 1}, 0), of_linear = filled({n, n}, 0);
+  const Var a = conv(values({1, n, 1, 1, 1}, x), of_conv, {}), b = linear(values({1, n}, x), of_linear, {});
+  tape_.backward(add(weighted_sum(a, dy), weighted_sum(b, dy)));
+  for (const Var& w : {of_conv, of_linear}) {
+    const Values dw = w.grad().to_values();
+    for (std::size_t k = 0; k < dy.size(); ++k)
+      for (std::size_t c = 0; c < x.size(); ++c)
+        ASSERT_NEAR(dw[k * x.size() + c], dy[k] * x[c], std::abs(dy[k] * x[c]) * std::ldexp(1.0, -16))
+            << to_string(w.value());
+  }
 }
 
 // exp overflows FP16 above 11.09; p < 2^-25 is 0, so that a log of it would be -inf for gaps above 17.33.

@@ -41,7 +41,7 @@ Trace run(const LossScaler& scaler, StepState& state, std::string_view events) {
     try {
       scaler.update(state, [] {
         return ScalerDiagnosis{.first_nonfinite = "backward, layer enc0.conv1",
-                               .layer = "enc0.conv1",
+                               .source = NonfiniteSource::kBackward,
                                .recent_events = "7 overflow at 1",
                                .base_lr = 0.1};
       });
@@ -212,9 +212,9 @@ TEST(LossScaler, TheAbortSaysWhatSinceWhenWhereAndWhatHelps) {
       "  first not finite: backward, layer enc0.conv1\n"
       "  last steps: 7 overflow at 1\n"
       " What helps, most likely first:\n"
-      "  1. the layer that overflows in FP32:    precision.fp32_layers: [\"enc0.conv1\"]\n"
-      "  2. a smaller learning rate (now 0.01):    optimizer.lr: 0.01\n"
-      "  3. BF16, which has FP32's range:    precision.compute: bf16");
+      "  1. a smaller learning rate (now 0.01):    optimizer.lr: 0.001\n"
+      "  2. BF16, which has FP32's range:    precision.compute: bf16\n"
+      "  3. clipping of gradients:    train.clip_norm: 12");
   const ScalerRun forward({}, "FFFFF");
   EXPECT_THAT(forward.trace.abort_text, HasSubstr("the loss is not finite: got NaN or inf 5 steps in a row"));
   EXPECT_THAT(forward.trace.abort_text, HasSubstr("since step 1, now step 5"));

@@ -183,7 +183,7 @@ TEST(Checkpoint, DigestIsXxh3Of128BitsInCanonicalOrder) {
 }
 
 TEST(Checkpoint, H5pyReadsIt) {
-  if (!testing::has_python()) GTEST_SKIP() << "no .deps/python: run ./setup.sh --tests";
+  TD_NEEDS_PYTHON("h5py");
   const TempFolder folder;
   CheckpointContent content = sample_content(42);
   content.tensors.push_back({"buffer/half", counting({3}, DType::kF16, 1)});

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/ops/labels.h"
 #include "core/ops/loss.h"
 #include "core/ops/regression_loss.h"
 #include "layers/models/unet3d.h"
@@ -138,6 +140,100 @@ TEST_F(CriterionTest, WeightsPerVoxelReachEveryOutput) {
   const Criterion ignoring = make_criterion(parse("name: ce\n"), 3, kUnlabelled);
   EXPECT_EQ(value(criterion(outputs, {labels(), Tensor::from_values(shape, first, DType::kF32)})),
             value(ignoring(outputs, tape_.constant(Tensor::from_values(shape, unlabelled, DType::kI32)))));
+}
+
+// The voxels of a 4^3 volume that one of half its size takes: 1 and 3 of each axis.
+std::vector<std::size_t> coarse_places() {
+  std::vector<std::size_t> places;
+  for (std::size_t z : {1, 3})
+    for (std::size_t y : {1, 3})
+      for (std::size_t x : {1, 3}) places.push_back((z * 4 + y) * 4 + x);
+  return places;
+}
+// values [n * 64] -> [n * 8].
+Values coarse_of(const Values& fine) {
+  Values coarse;
+  for (std::size_t first = 0; first < fine.size(); first += 64)
+    for (const std::size_t place : coarse_places()) coarse.push_back(fine[first + place]);
+  return coarse;
+}
+
+// dice_bce of independent channels, written out: x and g [2, 3, voxels].
+double dice_bce_of_regions(const Values& x, const Values& g) {
+  const std::size_t voxels = x.size() / 6;
+  double bce = 0, dice = 0;
+  for (std::size_t c = 0; c < 3; ++c) {
+    double both = 0, predicted = 0, expected = 0;
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t v = 0; v < voxels; ++v) {
+        const std::size_t i = (n * 3 + c) * voxels + v;
+        const double p = 1 / (1 + std::exp(-x[i]));
+        bce -= (g[i] * std::log(p) + (1 - g[i]) * std::log(1 - p)) / static_cast<double>(x.size());
+        both += p * g[i];
+        predicted += p;
+        expected += g[i];
+      }
+    dice += (2 * both + 1e-5) / (predicted + expected + 1e-5) / 3;
+  }
+  return bce - dice;
+}
+
+// Regions that overlap: every output has a channel per region, and so have the labels brought to its size.
+TEST_F(CriterionTest, DeepSupervisionOfRegions) {
+  const Var main = logits(), half = logits({2, 3, 2, 2, 2}, 0.7), quarter = logits({2, 3, 1, 1, 1}, 0.9);
+  Values targets(2 * 3 * 64);
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = (i * i + i / 64) % 5 < 2 ? 1 : 0;
+  const Var label = tape_.constant(Tensor::from_values(Shape{2, 3, 4, 4, 4}, targets, DType::kI32));
+  const Criterion criterion = make_criterion(parse("name: dice_bce\n"), 3);
+  const double at_main = dice_bce_of_regions(main.value().to_values(), targets);
+  const double at_half = dice_bce_of_regions(half.value().to_values(), coarse_of(targets));
+  ASSERT_GT(std::abs(at_main - at_half), 1e-2);
+  EXPECT_NEAR(value(criterion(Outputs(main), label)), at_main, 1e-6);
+  EXPECT_NEAR(value(criterion(Outputs(main, {half, quarter}), label)), (2 * at_main + at_half) / 3, 1e-6);
+}
+
+// dice_ce with weights per voxel, written out: x [2, 3, voxels], label and weight [2, voxels]; a voxel whose
+// label is kUnlabelled counts nowhere, whatever its weight.
+double weighted_dice_ce(const Values& x, const Values& label, const Values& weight) {
+  const std::size_t voxels = label.size() / 2;
+  double nll = 0, total = 0;
+  std::array<double, 3> both{}, predicted{}, expected{};
+  for (std::size_t n = 0; n < 2; ++n)
+    for (std::size_t v = 0; v < voxels; ++v) {
+      const std::size_t voxel = n * voxels + v;
+      if (label[voxel] == kUnlabelled) continue;
+      const auto y = static_cast<std::size_t>(label[voxel]);
+      std::array<double, 3> p{};
+      double sum = 0;
+      for (std::size_t c = 0; c < 3; ++c) sum += p[c] = std::exp(x[(n * 3 + c) * voxels + v]);
+      for (std::size_t c = 0; c < 3; ++c) predicted[c] += weight[voxel] * p[c] / sum;
+      both[y] += weight[voxel] * p[y] / sum;
+      expected[y] += weight[voxel];
+      nll -= weight[voxel] * std::log(p[y] / sum);
+      total += weight[voxel];
+    }
+  double dice = 0;
+  for (const std::size_t c : {1, 2})  // without the background
+    dice += (2 * both[c] + 1e-5) / (predicted[c] + expected[c] + 1e-5) / 2;
+  return nll / total - dice;
+}
+
+TEST_F(CriterionTest, WeightsPerVoxelBesideAnIgnoredLabel) {
+  const Var main = logits(), half = logits({2, 3, 2, 2, 2}, 0.7), quarter = logits({2, 3, 1, 1, 1}, 0.9);
+  const Values label = labels(true).value().to_values();
+  Values weight(label.size());
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = 0.25 * static_cast<double>(i * 3 % 5);
+  const Criterion criterion = make_criterion(parse("name: dice_ce\n"), 3, kUnlabelled);
+  const Target target(labels(true), Tensor::from_values(Shape{2, 1, 4, 4, 4}, weight, DType::kF32));
+  const double at_main = weighted_dice_ce(main.value().to_values(), label, weight);
+  const double at_half = weighted_dice_ce(half.value().to_values(), coarse_of(label), coarse_of(weight));
+  // Neither the weights nor the ignored voxels may be overlooked: each moves the value.
+  ASSERT_GT(std::abs(at_main - weighted_dice_ce(main.value().to_values(), label, Values(128, 1.0))), 1e-3);
+  ASSERT_GT(
+      std::abs(at_main - weighted_dice_ce(main.value().to_values(), labels().value().to_values(), weight)),
+      1e-3);
+  EXPECT_NEAR(value(criterion(Outputs(main), target)), at_main, 1e-6);
+  EXPECT_NEAR(value(criterion(Outputs(main, {half, quarter}), target)), (2 * at_main + at_half) / 3, 1e-6);
 }
 
 TEST_F(CriterionTest, RefusesWhatDoesNotBelong) {

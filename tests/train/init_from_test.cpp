@@ -102,7 +102,7 @@ TEST(InitFrom, NothingThatFitsIsAnError) {
   m.targets.resize(1);
   m.targets[0].name = "model/stem.weight";
   EXPECT_THAT(m.error({}, false),
-              ::testing::AllOf(HasSubstr("0 of 1 tensors taken"), HasSubstr("init_rename")));
+              ::testing::AllOf(HasSubstr("0 of 1 tensor taken"), HasSubstr("init_rename")));
 }
 
 }  // namespace

@@ -7,104 +7,23 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <set>
 
-#include "core/base/error.h"
-#include "core/base/half.h"
-#include "core/base/rng.h"
-#include "core/ops/elementwise.h"
-#include "core/ops/loss.h"
 #include "core/tensor/finite.h"
-#include "layers/models/unet3d.h"
-#include "train/trainer.h"
+#include "tests/train/numerics_fixture.h"
 
 namespace tandem {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
-constexpr std::int64_t kEdge = 8;
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-class Noise final : public Dataset {
- public:
-  std::int64_t size() const override { return 4; }
-  Sample get(std::int64_t index, const Draw& draw) const override {
-    RandomStream stream(draw.seed, RandomPurpose::kSynthetic, draw.epoch, draw.sample);
-    Sample sample;
-    sample.image = Tensor(Shape{1, 1, kEdge, kEdge, kEdge}, DType::kF32);
-    sample.label = Tensor(Shape{1, 1, kEdge, kEdge, kEdge}, DType::kI32);
-    for (std::int64_t i = 0; i < kEdge * kEdge * kEdge; ++i) {
-      sample.image.data<float>()[i] = static_cast<float>(stream.normal());
-      sample.label.data<std::int32_t>()[i] = i % 2 == 0;
-    }
-    sample.id = "case" + std::to_string(index);
-    return sample;
-  }
-};
-
-// A tensor of a step as the observers see it.
-struct Seen {
-  bool in_backward = false;
-  std::string layer, op;
-  bool is_leaf = false;
-  Shape shape;
-  Tensor tensor;
-};
-
-// Counts the tensors of a step, and writes an infinity into the wanted one, each time it comes by.
-struct Planter {
-  int target = -1;  // number of the tensor in the order of execution
-  double value = kInf;
-  int at = 0;
-  std::vector<Seen> seen;
-
-  void start() { at = 0, seen.clear(); }
-  void look(Seen tensor) {
-    if (at++ == target) plant(tensor.tensor);
-    seen.push_back(std::move(tensor));
-  }
-  void plant(const Tensor& t) const {
-    const std::int64_t last = (t.rows() - 1) * t.channel_pitch() + t.channels() - 1;
-    if (t.dtype() == DType::kF16)
-      t.data<Half>()[last] = to_half(static_cast<float>(value));
-    else
-      t.data<float>()[last] = static_cast<float>(value);
-  }
-};
-
-struct Net {
-  Planter planter;
-  double loss_weight = 1;
-  std::unique_ptr<Module> model;
-  std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<Loader> loader;
-
-  explicit Net(LossScaleOptions scale = {}, DType compute = DType::kF16, std::int64_t accumulate = 1) {
-    TrainerOptions options{.optimizer = {.name = OptimizerKind::kSgd, .lr = 1e-3}, .loss_scale = scale};
-    options.total_steps = 100;
-    options.accumulate = accumulate;
-    options.observe_ops = [this](std::string_view op, const std::string& layer, const Tensor& value) {
-      // The first op of a pass starts the count again: passes are repeated for diagnosis.
-      if (op == "cast" && layer.empty()) planter.start();
-      planter.look({false, layer, std::string(op), false, value.shape(), value});
-    };
-    options.observe_gradients = [this](const GradientEvent& e) {
-      planter.look({true, e.module, std::string(e.op), e.is_leaf, e.gradient.shape(), e.gradient});
-    };
-    model = std::make_unique<UNet3d>(UNet3dOptions{.features = {4, 8}}, 1, 2);
-    const Criterion criterion = [this](const Outputs& outputs, const Target& target) {
-      return dice_ce(outputs.main, target.label, {.ce_weight = loss_weight});
-    };
-    trainer = std::make_unique<Trainer>(Context{.compute = compute, .seed = 5}, Precision{.compute = compute},
-                                        *model, criterion, options);
-    loader = std::make_unique<Loader>(std::make_shared<Noise>(),
-                                      LoaderOptions{.batch_size = 2, .seed = 9, .shuffle = false});
-  }
-  StepReport step() { return trainer->step(*loader); }
-};
+using tests::kEdge;
+using tests::kInf;
+using tests::Net;
+using tests::Noise;
+using tests::Seen;
 
 // The last element of a tensor, logically.
 std::vector<std::int64_t> last_index(const Shape& shape) {
@@ -151,6 +70,32 @@ TEST(NonfiniteCause, EveryTensorOfTheStepIsBlamedExactly) {
        {"enc0.conv1", "enc0.norm1", "enc0.conv2", "enc0.norm2", "enc1.conv1", "enc1.norm1", "enc1.conv2",
         "enc1.norm2", "up0", "dec0.conv1", "dec0.norm1", "dec0.conv2", "dec0.norm2", "head0"})
     for (const auto& seen : layers) EXPECT_TRUE(seen.contains(layer)) << layer;
+}
+
+// The fault is in the second micro-batch: its samples are named, not those of the first.
+TEST(NonfiniteCause, AFaultInALaterMicroBatchNamesItsSamples) {
+  Net probe({}, DType::kF16, 2);
+  probe.step();
+  const double second_image = probe.planter.image;
+  const std::vector<Seen> all = probe.planter.seen;
+  int outputs = 0, gradients = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool names_sample = all[i].shape.rank() == 5 && !all[i].is_leaf;
+    if (!names_sample && !all[i].is_leaf) continue;
+    Net net({}, DType::kF16, 2);
+    net.planter.target = static_cast<int>(i);
+    net.planter.only_image = second_image;
+    const StepReport report = net.step();
+    ASSERT_TRUE(report.cause) << i;
+    EXPECT_EQ(report.cause->layer, all[i].layer) << i;
+    if (names_sample)
+      EXPECT_THAT(report.cause->samples, ElementsAre(HasSubstr("case3"))) << i;
+    else
+      EXPECT_THAT(report.cause->samples, ElementsAre(HasSubstr("case2"), HasSubstr("case3"))) << i;
+    (names_sample ? outputs : gradients) += 1;
+  }
+  EXPECT_GT(outputs, 20);
+  EXPECT_GT(gradients, 20);
 }
 
 // A loss weight of 1e5 at scale 65536: the first 16-bit gradient, that of the logits, overflows. Its
@@ -253,17 +198,13 @@ TEST(NonfiniteCause, AGoodStepPaysNothing) {
 TEST(NonfiniteCause, AbortTextHasCauseHistoryAndRemedy) {
   Net net({.init = 4, .max_skips_at_min = 3});
   net.loss_weight = 1e9;
-  std::string text;
-  try {
-    for (int i = 0; i < 20; ++i) net.step();
-  } catch (const Error& error) {
-    text = error.what();
-  }
+  const std::string text = net.text_of_abort();
   EXPECT_THAT(text, HasSubstr("first not finite: backward, op dice_ce, input gradient at ["));
   EXPECT_THAT(text,
               HasSubstr("last steps: 1 overflow at 4, 2 overflow at 2, 3 overflow at 1, 4 overflow at 1, 5 "
                         "overflow at 1"));
   EXPECT_THAT(text, HasSubstr("optimizer.lr: 0.0001"));
+  EXPECT_THAT(text, Not(HasSubstr("fp32_layers"))) << "no layer in FP32 is known to cure a gradient";
   ASSERT_TRUE(net.trainer->last_report().cause) << "also of the step that ended the run";
 }
 

@@ -43,7 +43,7 @@ for row in range(height):
 }
 
 TEST(Png, PixelsComeBack) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("numpy");
   Picture picture(3, 2);
   picture.at(0, 0) = {255, 0, 1};
   picture.at(0, 1) = {0, 255, 2};
@@ -107,7 +107,7 @@ TEST_F(DrawCase, PlanesGoThroughTheForeground) {
 }
 
 TEST_F(DrawCase, AnAxialPlaneIsSeenFromBelowWithTheFrontUp) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("numpy");
   const auto pictures = draw_case(view_);
   // Row 0 is y = 2 (front), column 0 is x = 3 (the patient's right): values 23 22 21 20 / 19 .. 16 / 15
   // .. 12.
@@ -119,7 +119,7 @@ TEST_F(DrawCase, AnAxialPlaneIsSeenFromBelowWithTheFrontUp) {
 }
 
 TEST_F(DrawCase, UnlabelledVoxelsAreDarkened) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("numpy");
   truth_[23] = -1;
   const auto pictures = draw_case(view_);
   EXPECT_EQ(decoded(pictures[0].png[1]).substr(0, 6), "808080");

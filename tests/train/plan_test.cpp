@@ -70,6 +70,20 @@ TEST(Plan, CropMaskAndClassesOfCaseFiles) {
   EXPECT_EQ(job.model.unet3d.size_multiple(), plan.network.topology.multiple());
   EXPECT_EQ(job.train.batch_size, plan.network.batch);
   EXPECT_EQ(job.augment.mirror.size(), 3u);
+  EXPECT_EQ(job.augment.rotate_deg, 30);
+  EXPECT_EQ(job.augment.noise_std, (std::optional<std::array<double, 2>>{{0, 0.1}}));
+  EXPECT_EQ(job.augment.probability.noise, 0.1);
+  EXPECT_EQ(job.augment.probability.brightness, 0.15);
+}
+
+// nnU-Net's rule: the longest edge is more than 3 times the slice axis.
+TEST(Plan, FlatPatchesTurnWithinTheirSlices) {
+  const TempFolder folder;
+  write_framed(folder / "a.h5", {8, 40, 40}, 0, 1, {4, 1, 1});
+  const PlanSurvey survey = survey_for_plan({folder.path().string()});
+  const JobPlan plan = plan_job(survey, 8);
+  EXPECT_EQ(plan.network.topology.patch, (Index3{8, 40, 40}));
+  EXPECT_EQ(job_of(plan_text(survey, plan, "p", {"cases"}, 8)).augment.rotate_deg, 180);
 }
 
 TEST(Plan, SpacingsAndMistakes) {

@@ -86,8 +86,8 @@ TEST(Report, SaysWhatTheRunDid) {
   for (const char* text :
        {"&lt;fast&gt;<br>unet3d", "<b>0.75</b><span>mean Dice, last validation", "<b>1</b><span>step skipped",
         "<b>100 ms</b>", "<b>2.0 MiB</b><span>peak", "65536 -&gt; 32768 (step 30, overflow); 1 skipped",
-        "1 of 40 steps were skipped (2.5 %)", "step 30 at scale 65536: gradient not finite",
-        "step 30 skipped: overflow", "F16 on cpu (avx2, 1 threads)", "75.0 %", "hip", "&lt;b&gt;"})
+        "1 of 40 steps skipped (2.5 %)", "step 30 at scale 65536: gradient not finite",
+        "step 30 skipped: overflow", "F16 on cpu (avx2, threads: 1)", "75.0 %", "hip", "&lt;b&gt;"})
     EXPECT_THAT(page, HasSubstr(text));
 }
 
@@ -116,11 +116,17 @@ TEST(Report, NamesTheLayerThatOverflowed) {
       R"({"kind": "step", "step": 2, "scale": 4, "event": "forward", "loss": null, "cause": {"layer": "head"}})"
       "\n"
       R"({"kind": "step", "step": 3, "scale": 2, "event": "forward", "loss": null})"
+      "\n"
+      R"({"kind": "step", "step": 4, "scale": 2, "event": "forward", "loss": null, "cause": {"pass": "forward", "layer": "", "place": "the input image", "op": "cast"}})"
+      "\n"
+      R"({"kind": "step", "step": 5, "scale": 2, "event": "forward", "loss": null, "cause": {"layer": "", "place": "after layer head0"}})"
       "\n");
   const std::string page = report_html(read_run(folder.path()));
   for (const char* text :
        {"first in <b>enc0.conv1, conv (backward)</b>, weight gradient[0,1]", "<td>inf</td>", "left@[1, 2, 3]",
-        "Skips by layer: enc0.conv1 1, head 1", "step 1 skipped: overflow in enc0.conv1"})
+        "Skips by layer: enc0.conv1 1, head 1", "step 1 skipped: overflow in enc0.conv1",
+        "<td>the input image, cast (forward)</td>", "step 4 skipped: forward in the input image",
+        "step 5 skipped: forward after layer head0"})
     EXPECT_THAT(page, HasSubstr(text));
 }
 

@@ -33,6 +33,15 @@ TEST(LossScaleHistory, TellsEveryChangeAndItsCause) {
   EXPECT_EQ(history_of(kOverflow), "65536 -> 32768 (step 3, overflow); 1 skipped");
 }
 
+TEST(LossScaleHistory, AScaleThatIsOneThroughoutIsOff) {
+  const std::string good = R"x({"kind":"step","step":1,"scale":1,"event":"good"}
+{"kind":"step","step":2,"scale":1.0,"event":"good"}
+)x";
+  EXPECT_EQ(history_of(good), "off");
+  EXPECT_EQ(history_of(good + R"x({"kind":"step","step":3,"scale":1,"event":"forward"})x" + "\n"),
+            "off; 1 skipped");
+}
+
 // Resumed in BF16, then in FP16 again, where a step that is not logged overflows first.
 TEST(LossScaleHistory, ShowsThePrecisionsOfResumedRuns) {
   EXPECT_EQ(history_of(kOverflow + R"x({"kind":"step","step":20,"scale":1,"event":"good"}

@@ -71,10 +71,8 @@ void write_resumed_run(const TempFolder& folder) {
 }
 
 TEST(Tensorboard, TheRealProgramReadsAResumedRunWithoutAZigzag) {
-  TD_NEEDS_PYTHON();
+  TD_NEEDS_PYTHON("tensorboard");
   const TempFolder folder;
-  if (std::system(("'" + testing::python_program() + "' -c 'import tensorboard' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << "no tensorboard in .deps/python: ./setup.sh --tests installs it";
   write_resumed_run(folder);
   EXPECT_EQ(tensorboard_files(folder.path()).size(), 2u);
   const std::string read = testing::run_python(folder, R"(

@@ -4,36 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/base/rng.h"
 #include "core/ops/loss.h"
 #include "layers/models/unet3d.h"
+#include "tests/train/bright_voxels.h"
+#include "train/evaluate.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kEdge = 8;
-
-// A learnable task without files: bright voxels are class 1.
-class BrightVoxels final : public Dataset {
- public:
-  std::int64_t size() const override { return 16; }
-  Sample get(std::int64_t, const Draw& draw) const override {
-    RandomStream stream(draw.seed, RandomPurpose::kSynthetic, draw.epoch, draw.sample);
-    Sample sample;
-    sample.image = Tensor(Shape{1, 1, kEdge, kEdge, kEdge}, DType::kF32);
-    sample.label = Tensor(Shape{1, 1, kEdge, kEdge, kEdge}, DType::kI32);
-    for (std::int64_t i = 0; i < kEdge * kEdge * kEdge; ++i) {
-      const double value = stream.normal();
-      sample.image.data<float>()[i] = static_cast<float>(value);
-      sample.label.data<std::int32_t>()[i] = value > 0.5 ? 1 : 0;
-    }
-    return sample;
-  }
-};
+using testing::BrightVoxels;
 
 struct Fixture {
   std::unique_ptr<Module> model;
@@ -373,6 +357,37 @@ TEST(Trainer, AccumulationSeedsEachMicroBatchWithItsShare) {
   }
   EXPECT_NEAR(norms[1], norms[0], 1e-6 * norms[0]);
   EXPECT_NEAR(norms[2], norms[0], 1e-6 * norms[0]);
+}
+
+// amp.md C19: a forward pass without gradients between a step's own forward and backward passes leaves no
+// copy of the weights behind that would cut their gradients off, moves no statistics and draws no dropout.
+TEST(Trainer, AValidationInsideAStepChangesNoGradient) {
+  for (const DType compute : {DType::kF16, DType::kBF16, DType::kF32}) {
+    std::vector<double> gradients[2];
+    CheckpointContent after[2];
+    for (const bool validates : {false, true}) {
+      UNet3d model(UNet3dOptions{.features = {4, 8}, .norm = "batch", .dropout = 0.2}, 1, 2);
+      const Context context{.compute = compute, .seed = 5};
+      const Tensor other = BrightVoxels().get(0, {.seed = 77}).image;
+      const Criterion criterion = [&](const Outputs& outputs, const Target& target) {
+        if (validates) patch_model(context, model)(other);
+        return dice_ce(outputs.main, target.label, {});
+      };
+      Trainer trainer(context, Precision{.compute = compute}, model, criterion, adam(2));
+      Loader loader(std::make_shared<BrightVoxels>(), {.batch_size = 2, .seed = 9, .workers = 0});
+      for (int i = 0; i < 3; ++i) ASSERT_EQ(trainer.step(loader).event, StepEvent::kGood);
+      for (const ParamSegment& segment : trainer.params().segments()) {
+        const Tensor& flat = trainer.params().region(segment.region).gradient;
+        const std::vector<double> values = ParamStore::view(segment, flat).to_values();
+        EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](double g) { return g != 0; }))
+            << segment.name;
+        gradients[validates].insert(gradients[validates].end(), values.begin(), values.end());
+      }
+      after[validates] = content_of(trainer);
+    }
+    EXPECT_EQ(gradients[0], gradients[1]) << name(compute);
+    EXPECT_FALSE(diff_checkpoints(after[0], after[1]).has_value()) << name(compute);
+  }
 }
 
 }  // namespace

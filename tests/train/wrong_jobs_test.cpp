@@ -6,26 +6,33 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/backends/cuda/cuda_plugin.h"
 #include "tests/data/test_files.h"
-#include "train/job.h"
+#include "train/job_check.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The message, with the folder of the files left out.
+void replace_all(std::string& text, const std::string& what, const std::string& with) {
+  if (what.empty()) return;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+}
+
+// The message, with the folder of the files left out, and what this machine lacks of CUDA.
 std::string refusal_of(const fs::path& file) {
   std::string text;
   try {
-    load_job(file, {});
+    load_checked_job(file, {});
     return "no error";
   } catch (const Error& error) {
     EXPECT_EQ(exit_code(error.kind()), 2) << file;
     text = error.what();
   }
-  const std::string folder = file.parent_path().string() + "/";
-  for (std::size_t at = 0; (at = text.find(folder)) != std::string::npos;) text.erase(at, folder.size());
+  replace_all(text, file.parent_path().string() + "/", "");
+  replace_all(text, cuda::plugin().reason, "no CUDA device: REASON");
   return text;
 }
 
