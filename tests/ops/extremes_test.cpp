@@ -15,6 +15,7 @@
 #include "core/ops/reduce.h"
 #include "core/ops/shape_ops.h"
 #include "tests/ops/op_table.h"
+#include "tests/ops/test_devices.h"
 
 namespace tandem::testing {
 namespace {
@@ -266,18 +267,31 @@ TEST_P(Extremes, GradientsOfBadAndSmallValues) {
   EXPECT_EQ(conv_gradient[2], kInf);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Extremes,
-                         ::testing::Values(Target{kReferenceDevice, DType::kF64},
-                                           Target{kCpuDevice, DType::kF32}, Target{kCpuDevice, DType::kF16},
-                                           Target{kCpuDevice, DType::kBF16}),
-                         [](const auto& info) {
-                           return name(info.param.device) + "_" + std::string(name(info.param.dtype));
-                         });
+std::vector<Device> devices_with_16_bits() {
+  std::vector<Device> devices = test_devices();
+  std::erase(devices, kReferenceDevice);
+  return devices;
+}
 
-TEST(AllHalves, CastRoundsToNearestEven) {
+std::vector<Target> targets() {
+  std::vector<Target> all;
+  if (std::ranges::count(test_devices(), kReferenceDevice) > 0)
+    all.push_back({kReferenceDevice, DType::kF64});
+  for (const Device& device : devices_with_16_bits())
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) all.push_back({device, dtype});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Extremes, ::testing::ValuesIn(targets()), [](const auto& info) {
+  return device_name(info.param.device) + "_" + std::string(name(info.param.dtype));
+});
+
+class AllHalves : public ::testing::TestWithParam<Device> {};
+
+TEST_P(AllHalves, CastRoundsToNearestEven) {
   const Values x{65519.99, 65520, 0x1p-25, 0x1.0001p-25, 1e-8, 1e-7, 2049, 2051, 0.9999, -kInf, 257, 1e39};
-  Tape tape({.device = kCpuDevice}, false);
-  const Var single = tape.constant(Tensor::from_values(Shape{1, 12}, x, DType::kF32));
+  Tape tape({.device = GetParam()}, false);
+  const Var single = tape.constant(Tensor::from_values(Shape{1, 12}, x, DType::kF32, GetParam()));
   EXPECT_EQ(cast(single, DType::kF16).value().to_values(),
             (Values{65504, kInf, 0, 0x1p-24, 0, 0x1p-23, 2048, 2052, 1, -kInf, 257, kInf}));
   const Values brain = cast(single, DType::kBF16).value().to_values();
@@ -287,17 +301,18 @@ TEST(AllHalves, CastRoundsToNearestEven) {
 }
 
 // Every 16-bit pattern, there and back.
-TEST(AllHalves, CastToFp32AndBack) {
+TEST_P(AllHalves, CastToFp32AndBack) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    Tape tape({.device = kCpuDevice}, false);
+    Tape tape({.device = GetParam()}, false);
     const Tensor all(Shape{1, 65536}, dtype);
     auto* bits = static_cast<std::uint16_t*>(all.raw());
     for (std::uint32_t i = 0; i < 65536; ++i) bits[i] = static_cast<std::uint16_t>(i);
-    const Var single = cast(tape.constant(all), DType::kF32);
-    const Tensor again = cast(single, dtype).value();
+    const Var single = cast(tape.constant(all.to_device(GetParam())), DType::kF32);
+    const Tensor wide = single.value().to_device(kCpuDevice);
+    const Tensor again = cast(single, dtype).value().to_device(kCpuDevice);
     const Values expected = all.to_values();
     for (std::uint32_t i = 0; i < 65536; ++i) {
-      const float value = single.value().data<float>()[i];
+      const float value = wide.data<float>()[i];
       if (std::isnan(expected[i])) {
         ASSERT_TRUE(std::isnan(value)) << name(dtype) << " " << i;
         continue;
@@ -309,6 +324,9 @@ TEST(AllHalves, CastToFp32AndBack) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, AllHalves, ::testing::ValuesIn(devices_with_16_bits()),
+                         [](const auto& info) { return device_name(info.param); });
 
 }  // namespace
 }  // namespace tandem::testing

@@ -7,6 +7,7 @@
 
 #include "core/ops/loss.h"
 #include "tests/ops/op_table.h"
+#include "tests/ops/test_devices.h"
 
 namespace tandem::testing {
 namespace {
@@ -152,8 +153,8 @@ TEST_P(LossVectors, NanLogitIsNan) {
   EXPECT_TRUE(std::isnan(value(dice_ce(logits({2, 3, 4}, values), vector_labels()))));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, LossVectors, ::testing::Values(kReferenceDevice, kCpuDevice),
-                         [](const auto& info) { return name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, LossVectors, ::testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return device_name(info.param); });
 
 }  // namespace
 }  // namespace tandem::testing

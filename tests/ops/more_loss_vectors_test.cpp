@@ -9,6 +9,7 @@
 #include "core/ops/loss.h"
 #include "core/ops/regression_loss.h"
 #include "tests/ops/op_table.h"
+#include "tests/ops/test_devices.h"
 
 namespace tandem::testing {
 namespace {
@@ -168,8 +169,8 @@ TEST_P(MoreLossVectors, ErrorsOfTwoTensors) {
   EXPECT_NEAR(value(smooth_l1_loss(x, y, 2)), (0.0625 + 1 + 2) / 3, 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, MoreLossVectors, ::testing::Values(kReferenceDevice, kCpuDevice),
-                         [](const auto& info) { return name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, MoreLossVectors, ::testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return device_name(info.param); });
 
 TEST(ClassWeights, RulesOfTheCounts) {
   const std::vector<std::int64_t> counts{900, 90, 10};

@@ -13,8 +13,9 @@ namespace tandem::cuda {
 // How a call ended. The text of the last failure of a thread: DeviceApi::last_error.
 enum class Status : std::int32_t { kOk = 0, kOutOfMemory = 1, kFailed = 2, kNotSupported = 3 };
 
-// blocks * threads may exceed what is to be done: kernels test their index. threads: a multiple of 32, at
-// most 1024.
+// Of a grid functor blocks * threads may be more or less than its indices: it tests them and walks on. Of a
+// block functor all `blocks` are run, in any order (kernels/block.h). threads: a multiple of 32, at most
+// 1024.
 struct Grid {
   std::int64_t blocks = 1;
   std::int32_t threads = 256;
