@@ -2,6 +2,7 @@
 // combined in the order of their chunks.
 #include "core/backends/cpu/cpu_loops.h"
 
+#include "core/backends/common/optimizer_parts.h"
 #include "core/backends/cpu/loop_views.h"
 
 namespace tandem {
@@ -151,27 +152,13 @@ void CpuLoops::gradient_check(const Tensor& gradient, const StepState& state, Gr
 
 namespace {
 
-std::vector<OptimizerLoopPart> loop_parts(const OptimizerArgs& args, const StepState& state) {
-  std::vector<OptimizerPart> parts = args.parts;
-  if (parts.empty()) parts.push_back({args.master.numel(), args.constants.weight_decay, 1});
-  std::vector<OptimizerLoopPart> result;
-  for (const OptimizerPart& part : parts) {
-    const OptimizerConstants c = kernels::part_constants(args.constants, part);
-    const double lr = static_cast<double>(state.lr) * part.lr_factor;
-    result.push_back({part.end, kernels::sgd_step<float>(c, lr),
-                      kernels::adam_step<float>(c, lr, state.applied + 1, args.kind == OptimizerKind::kAdamW),
-                      kernels::rmsprop_step<float>(c, lr)});
-  }
-  return result;
-}
-
 float* floats_of(const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; }
 
 }  // namespace
 
 void CpuLoops::optimizer_step(const OptimizerArgs& args, StepState& state) const {
   if (state.event != StepEvent::kGood || args.master.numel() == 0) return;
-  const std::vector<OptimizerLoopPart> parts = loop_parts(args, state);
+  const std::vector<OptimizerLoopPart> parts = optimizer_parts<OptimizerLoopPart>(args, state);
   OptimizerLoop loop{};
   loop.threads = compute_threads();
   loop.kind = args.kind;

@@ -1,23 +1,10 @@
 // The gradient check and the optimizer's pass of the CUDA backend. StepState is the host's.
+#include "core/backends/common/optimizer_parts.h"
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/cuda_launch.h"
 
 namespace tandem::cuda {
 namespace {
-
-std::vector<UpdatePart> update_parts(const OptimizerArgs& args, const StepState& state) {
-  std::vector<OptimizerPart> parts = args.parts;
-  if (parts.empty()) parts.push_back({args.master.numel(), args.constants.weight_decay, 1});
-  std::vector<UpdatePart> result;
-  for (const OptimizerPart& part : parts) {
-    const OptimizerConstants c = kernels::part_constants(args.constants, part);
-    const double lr = static_cast<double>(state.lr) * part.lr_factor;
-    result.push_back({part.end, kernels::sgd_step<float>(c, lr),
-                      kernels::adam_step<float>(c, lr, state.applied + 1, args.kind == OptimizerKind::kAdamW),
-                      kernels::rmsprop_step<float>(c, lr)});
-  }
-  return result;
-}
 
 // Calls body.operator()<Kind>().
 template <class Body>
@@ -50,7 +37,7 @@ void CudaBackend::gradient_check(const Tensor& gradient, const StepState& state,
 
 void CudaBackend::optimizer_step(const OptimizerArgs& args, StepState& state) {
   if (state.event != StepEvent::kGood || args.master.numel() == 0) return;
-  const Scratch<UpdatePart> parts(device_, update_parts(args, state));
+  const Scratch<UpdatePart> parts(device_, optimizer_parts<UpdatePart>(args, state));
   const Scratch<std::int32_t> overflow(device_, std::vector<std::int32_t>{0});
   with_kind(args, [&]<class Kind>() {
     OptimizerUpdate<Kind> loop{};
